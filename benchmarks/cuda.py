@@ -1,7 +1,7 @@
 """Figures on a GPU beside TorchDynamo: `python -m benchmarks.cuda`.
 
-Qwen3 from a config with random weights, in bfloat16. Each measurement has a process of its own, the front ends take turns, and both hand their
-graphs to the same inductor. Prints one line for each figure, and writes all of them as JSON.
+Qwen3 from a config with random weights, in bfloat16. Each measurement has a process of its own, the front ends take
+turns, and both hand their graphs to the same inductor. Prints one line for each figure, and writes all of them as JSON.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def compiled_with(frontend, model, spec: dict[str, Any]):
 
 
 def parts_of(spec: dict[str, Any]) -> dict[str, int]:
-    """How many graphs the backend compiled, and how many calls of them one call of the model makes: Stator's alone are fewer."""
+    """How many graphs the backend compiled, and how many calls of them one call of the model makes: Stator's alone are
+    fewer."""
     if spec["side"] != "stator":
         return {}
     import stator
@@ -112,8 +113,8 @@ def parts_of(spec: dict[str, Any]) -> dict[str, int]:
 
 
 def warm(spec: dict[str, Any]) -> dict[str, Any]:
-    """The first call of a new process. The caller's cache folder decides whether inductor's caches are hot. The device itself is awake, and so
-    is inductor (a trivial function was compiled), as in `make bench`."""
+    """The first call of a new process. The caller's cache folder decides whether inductor's caches are hot. The device
+    itself is awake, and so is inductor (a trivial function was compiled), as in `make bench`."""
     import torch
 
     from benchmarks.clock import first_call
@@ -145,7 +146,8 @@ def warm(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def steady(spec: dict[str, Any]) -> dict[str, Any]:
-    """Milliseconds of a step: calls one after another until the device is done, in several rounds; and peak memory of a step."""
+    """Milliseconds of a step: calls one after another until the device is done, in several rounds; and peak memory of a
+    step."""
     import torch
 
     model, kwargs, wait, frontend = prepare(spec)

@@ -1,8 +1,9 @@
-"""python -m benchmarks.dist [--out FILE]: a model in DistributedDataParallel on 2 ranks over gloo, Stator beside TorchDynamo and eager, in one run.
+"""python -m benchmarks.dist [--out FILE]: a model in DistributedDataParallel on 2 ranks over gloo, Stator beside
+TorchDynamo and eager, in one run.
 
-Steps a second in steady state, the time of the first step, and what agreement costs: on each capture, and on each look-up (guard
-collectives). They are measured in turn, a few steps at a time, in the same processes, and the median counts; the backend runs graphs as they
-are, so what differs is capture and dispatch.
+Steps a second in steady state, the time of the first step, and what agreement costs: on each capture, and on each
+look-up (guard collectives). They are measured in turn, a few steps at a time, in the same processes, and the median
+counts; the backend runs graphs as they are, so what differs is capture and dispatch.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Microseconds for each node on the ways out of a captured graph: to torch.fx, its source, example values, and the executor.
+"""Microseconds for each node on the ways out of a captured graph: to torch.fx, its source, example values, and the
+executor.
 
 python benchmarks/fx_conversion.py [NODES ...]; needs a built checkout. CPU time of this thread, best of five.
 """

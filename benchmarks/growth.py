@@ -1,8 +1,8 @@
 """What grows with a program: `python -m benchmarks.growth [--check]`.
 
-A loop over a list of ints beside a tensor, at later calls; functions with many graph breaks, and rows of Linear layers, at the first call.
-The cost of an item, of a break and of a layer ought not to grow with their number. Stator alone, and CPU time: TorchDynamo takes minutes
-for the larger ones.
+A loop over a list of ints beside a tensor, at later calls; functions with many graph breaks, and rows of Linear layers,
+at the first call. The cost of an item, of a break and of a layer ought not to grow with their number. Stator alone, and
+CPU time: TorchDynamo takes minutes for the larger ones.
 """
 
 from __future__ import annotations

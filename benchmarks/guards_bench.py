@@ -1,11 +1,12 @@
 """Cost of checking the guards of a module tree: hot, and after a sweep of the caches.
 
     python -m benchmarks.guards_bench [--layers 36] [--sweep-mib 64]
-    python -m benchmarks.guards_bench --check      calls beside TorchDynamo, and whether each limit holds (exit status 1: not)
+    python -m benchmarks.guards_bench --check      calls beside TorchDynamo, and whether each limit holds (exit status
+    1: not)
 
-The tree is transformers' Qwen3 (hidden 256) where transformers is installed, else one of the same make from torch.nn. Every module is
-guarded the way capture does it: exact type, type version with the names that a call looks up, empty hook dicts, `training`, the plain
-numbers among its attributes, submodules and parameters (each with its tensor facts).
+The tree is transformers' Qwen3 (hidden 256) where transformers is installed, else one of the same make from torch.nn.
+Every module is guarded the way capture does it: exact type, type version with the names that a call looks up, empty
+hook dicts, `training`, the plain numbers among its attributes, submodules and parameters (each with its tensor facts).
 """
 
 import argparse
@@ -94,8 +95,8 @@ def report(title, guards, frame, sweep):
 PROGRAMS = ("qwen3_36", "llama_32", "bert_12", "gpt2_12", "t5_encoder_6")
 LAYERS = (500, 1500)
 WATCHES = sys.version_info >= (3, 12)
-# For Qwen3-36: microseconds, and how many times less than TorchDynamo's. The other programs in proportion to their parameters, with one
-# microsecond for the call itself. Before CPython 3.12 nobody tells of changes.
+# For Qwen3-36: microseconds, and how many times less than TorchDynamo's. The other programs in proportion to their
+# parameters, with one microsecond for the call itself. Before CPython 3.12 nobody tells of changes.
 HOT_US, SWEPT_US, HOT_RATIO, SWEPT_RATIO = (3, 12, 100, 80) if WATCHES else (15, 110, 30, 10)
 
 

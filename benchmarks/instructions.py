@@ -1,7 +1,7 @@
 """Instructions that captures and guards take, counted by callgrind: python -m benchmarks.instructions [CHECKOUT ...].
 
-What other programs do on the machine changes nothing about them. Each CHECKOUT (this one if none is named) is a folder with a built stator;
-figures of several stand side by side, each with its ratio to the first one's.
+What other programs do on the machine changes nothing about them. Each CHECKOUT (this one if none is named) is a folder
+with a built stator; figures of several stand side by side, each with its ratio to the first one's.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The minifier beside TorchDynamo's, on the same planted faults and graphs.
 
-    python -m benchmarks.minifier [--faults compile,wrong,...] [--stages dynamo,forward,backward] [--limit 600] [--layers N]
+    python -m benchmarks.minifier [--faults compile,wrong,...] [--stages dynamo,forward,backward] [--limit 600]
+    [--layers N]
 
-A program with a planted fault (docs/DEBUG.md) runs until it fails and leaves a script; both minifiers then get the graph and inputs of
-that script. Theirs is torch._functorch.fx_minifier with its usual settings: candidates run in its own process, so a crash or a hang ends
-it. Printed are the calls that are left, the tries, the seconds of the reduction and, in parentheses, of the whole process: imports, and
-here also two runs of the result alone.
+A program with a planted fault (docs/DEBUG.md) runs until it fails and leaves a script; both minifiers then get the
+graph and inputs of that script. Theirs is torch._functorch.fx_minifier with its usual settings: candidates run in its
+own process, so a crash or a hang ends it. Printed are the calls that are left, the tries, the seconds of the reduction
+and, in parentheses, of the whole process: imports, and here also two runs of the result alone.
 """
 
 import argparse

@@ -126,7 +126,8 @@ def program_guards(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def written_dicts(spec: dict[str, Any]) -> dict[str, Any]:
-    """What guards cost those who write: a dict that a guard rests on, and a training loop whose modules count their calls.
+    """What guards cost those who write: a dict that a guard rests on, and a training loop whose modules count their
+    calls.
 
     Least of many rounds, with guards and without in turn: what else runs on the machine only adds.
     """
@@ -226,8 +227,8 @@ def shared_entry(spec: dict[str, Any]) -> dict[str, Any]:
             for model in models:
                 compiled(model, ids)
 
-        # Hot: each called over and over, the slowest of them counts. In turn: between two calls of a model the other nineteen pass
-        # through the caches, which do not hold all of their memory.
+        # Hot: each called over and over, the slowest of them counts. In turn: between two calls of a model the other
+        # nineteen pass through the caches, which do not hold all of their memory.
         count = len(models)
         each_hot = [hot(functools.partial(compiled, model, ids), 0.05) for model in models]
         turn_us, swept_us = hot(each_once, 1.0, 1), swept(each_once, 20)

@@ -1,4 +1,5 @@
-"""python -m benchmarks.ranks [--out FILE]: the agreement of many simulated ranks. Real protocol code, messages counted, computing timed."""
+"""python -m benchmarks.ranks [--out FILE]: the agreement of many simulated ranks. Real protocol code, messages counted,
+computing timed."""
 
 import argparse
 import json

@@ -218,7 +218,8 @@ def _wrong_outputs(results: Results) -> float | None:
 THRESHOLDS = (
     Threshold("engine", "results that differ from eager's", _wrong_outputs, 0, False),
     Threshold("engine", "graphs of a program, most", _most_graphs, 1, False),
-    # Calls that hand back their argument (dropout in eval mode, contiguous() of a contiguous tensor) are no nodes of Stator's.
+    # Calls that hand back their argument (dropout in eval mode, contiguous() of a contiguous tensor) are no nodes of
+    # Stator's.
     Threshold("engine", "graph nodes, least share of TorchDynamo's", _least_share_of_nodes, 0.85, True),
     Threshold("engine", "capture, geometric mean of ratios", _geomean("capture"), 50, True),
     Threshold("engine", "capture, least ratio", _least("capture"), 25, True),

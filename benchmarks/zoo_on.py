@@ -1,6 +1,8 @@
-"""A collection of models on another device: `python -m benchmarks.zoo_on FOLDER/zoo.py --device cuda [arguments of zoo.py]`.
+"""A collection of models on another device: `python -m benchmarks.zoo_on FOLDER/zoo.py --device cuda [arguments of
+zoo.py]`.
 
-The file holds SPECS (name -> {"build": () -> (model, inputs, labels)}) and main(); its models and inputs are made on the CPU and moved.
+The file holds SPECS (name -> {"build": () -> (model, inputs, labels)}) and main(); its models and inputs are made on
+the CPU and moved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A size that changes is captured twice: for the number, then for any number. Other values are captured each time they change."""
+"""A size that changes is captured twice: for the number, then for any number. Other values are captured each time they
+change."""
 
 import torch
 

@@ -11,7 +11,8 @@ import torch as _torch
 
 
 def _check_build():
-    """The binary knows CPython's frames and calls libtorch: it fits the versions that it was built with, and no others."""
+    """The binary knows CPython's frames and calls libtorch: it fits the versions that it was built with, and no
+    others."""
     python = f"{_sys.version_info[0]}.{_sys.version_info[1]}"
     if _sys.implementation.name != "cpython" or not (3, 11) <= _sys.version_info[:2] <= (3, 13):
         raise ImportError(f"stator knows CPython 3.11 to 3.13, and this is {_sys.implementation.name} {python}")
@@ -41,7 +42,8 @@ from stator import _core, config, exc  # noqa: E402, F401
 from stator._compile import compile, compile_module_inplace, reset  # noqa: E402, F401
 from stator._modules import CompiledModule, OptimizedModule  # noqa: E402, F401
 
-# The other public names, by the module that has them: it is imported when one of them is asked for. A start needs none of them.
+# The other public names, by the module that has them: it is imported when one of them is asked for. A start needs none
+# of them.
 _LATER = {
     "_ahead": "load_compiled_function",
     "_backends": "list_backends lookup_backend register_backend",

@@ -1,6 +1,7 @@
 """What to do about a break: more than its reason's own hint (src/breaks/reasons.def) where what it was about is known.
 
-Every piece of advice, here and there, is tried by tests/python/test_advice.py: the program that follows it has no such break.
+Every piece of advice, here and there, is tried by tests/python/test_advice.py: the program that follows it has no such
+break.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""aot_compile: a compiled function that was captured and compiled for example inputs before its first call, and captures nothing more.
+"""aot_compile: a compiled function that was captured and compiled for example inputs before its first call, and
+captures nothing more.
 
     ahead = stator.compile(f, fullgraph=True).aot_compile(((x,), {}))
     ahead.save_compiled_function(path)
     with open(path, "rb") as file:
         ahead = stator.load_compiled_function(file)
 
-What is called is the plain function: of a method that was compiled, the object comes first. A file has the function, the arguments of
-compile, the marks of the example inputs and what the backend made. The program itself is captured anew in the process that loads it, at the
-first call and in milliseconds, and its guards are its own; the backend is not called.
+What is called is the plain function: of a method that was compiled, the object comes first. A file has the function,
+the arguments of compile, the marks of the example inputs and what the backend made. The program itself is captured anew
+in the process that loads it, at the first call and in milliseconds, and its guards are its own; the backend is not
+called.
 """
 
 from __future__ import annotations
@@ -133,7 +135,8 @@ def _lines(graph_module: Any) -> frozenset[tuple[str, int]]:
 
 
 class CompiledAhead:
-    """What aot_compile returns: called as the plain function is, for inputs like the examples. Others are an error, and never captured."""
+    """What aot_compile returns: called as the plain function is, for inputs like the examples. Others are an error, and
+    never captured."""
 
     def __init__(self, function: Any, arguments: dict[str, Any], file: Any = None) -> None:
         self._function, self._file = function, file
@@ -208,7 +211,8 @@ class CompiledAhead:
         return SourceInfo(_inlined(self._backend.sources | {(code.co_filename, code.co_firstlineno)}))
 
     def save_compiled_function(self, path: Any, external_data: dict[str, Any] | None = None) -> Saved:
-        """Writes a file for load_compiled_function. external_data: objects that the function holds and that are not written, by name."""
+        """Writes a file for load_compiled_function. external_data: objects that the function holds and that are not
+        written, by name."""
         if self._file is not None:
             raise RuntimeError("save_compiled_function: this came from a file, which can be copied")
         if not self._ready:
@@ -256,11 +260,13 @@ def _cache(arguments: dict[str, Any], file: Any) -> Any:
     return _core.Cache(settings)
 
 
-# ---- marks of the example inputs -----------------------------------------------------------------------------------------------------
+# ---- marks of the example inputs
+# -----------------------------------------------------------------------------------------------------
 
 
 def _tensors(scope: dict[str, Any]) -> list[tuple[Any, torch.Tensor]]:
-    """Those among the arguments, with the paths to them; objects that are no containers of torch's pytree are looked into by attribute."""
+    """Those among the arguments, with the paths to them; objects that are no containers of torch's pytree are looked
+    into by attribute."""
     found: list[tuple[Any, torch.Tensor]] = []
 
     def look(path: tuple[Any, ...], value: Any, depth: int) -> None:
@@ -300,7 +306,8 @@ class _marked:
             vars(tensor).update(before)
 
 
-# ---- sources -------------------------------------------------------------------------------------------------------------------------
+# ---- sources
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def _inlined(lines: Any) -> set[InlinedSource]:
@@ -317,7 +324,8 @@ def _inlined(lines: Any) -> set[InlinedSource]:
     return found
 
 
-# ---- files ---------------------------------------------------------------------------------------------------------------------------
+# ---- files
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def _is_named(function: Any) -> bool:
@@ -378,7 +386,8 @@ def _function(facts: dict[str, Any], f_globals: Any) -> types.FunctionType:
 
 
 def _made_state(backend: _Backend) -> Any:
-    """What a backend of the program's made, as (digest, how to make it of bytes, bytes); None: the backend is called by its name again."""
+    """What a backend of the program's made, as (digest, how to make it of bytes, bytes); None: the backend is called by
+    its name again."""
     if backend.made is None:
         return None
     digest, compiled = backend.made
@@ -463,8 +472,8 @@ def load_compiled_function(
 ) -> CompiledAhead:
     """What save_compiled_function wrote, from a file that is open for reading bytes.
 
-    f_globals: the globals of the function, by default those of its module, which is imported. external_data: as it was given when the file was
-    written. The file holds code that runs: load it from nobody whose code you would not run.
+    f_globals: the globals of the function, by default those of its module, which is imported. external_data: as it was
+    given when the file was written. The file holds code that runs: load it from nobody whose code you would not run.
     """
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(file.read())

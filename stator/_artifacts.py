@@ -1,4 +1,5 @@
-"""torch.compiler.save_cache_artifacts and load_cache_artifacts under stator.install(): torch's own, with what Stator keeps among the rest."""
+"""torch.compiler.save_cache_artifacts and load_cache_artifacts under stator.install(): torch's own, with what Stator
+keeps among the rest."""
 
 import functools
 import marshal
@@ -31,7 +32,8 @@ def _register():
 
 
 def save_cache_artifacts():
-    """(bytes, what is in them) of all that was compiled, or found in caches, in this process; None if there is nothing."""
+    """(bytes, what is in them) of all that was compiled, or found in caches, in this process; None if there is
+    nothing."""
     _register()
     for key, folder in list(_disk.used.items()):
         parts = _core.disk_read(folder, key)
@@ -41,6 +43,7 @@ def save_cache_artifacts():
 
 
 def load_cache_artifacts(serialized_artifacts):
-    """Puts what save_cache_artifacts gave into the caches of this process; what was in them, or None if the bytes are not of that kind."""
+    """Puts what save_cache_artifacts gave into the caches of this process; what was in them, or None if the bytes are
+    not of that kind."""
     _register()
     return _load(serialized_artifacts)

@@ -1,4 +1,5 @@
-"""Settings that the tracer asks Python about: functions that are left out or run later, and sources that are dynamic by name."""
+"""Settings that the tracer asks Python about: functions that are left out or run later, and sources that are dynamic by
+name."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def changed(name: str) -> None:
         _follow_functions()
 
 
-# ---- functions ---------------------------------------------------------------------------------------------------------------------
+# ---- functions
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _rules() -> dict[int, tuple[Any, Callable[..., Any]]]:
@@ -63,7 +65,8 @@ def _follow_functions() -> None:
         _core.set_call_rule(function, "substitute_in_graph", traced)
 
 
-# ---- sources -----------------------------------------------------------------------------------------------------------------------
+# ---- sources
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _patterns(text: str) -> list[tuple[str, int | None]]:

@@ -1,8 +1,8 @@
 """Backends: finding one by name, and calling it with a captured graph.
 
-A backend is any callable `(graph_module, example_inputs) -> callable`. "eager" is known here, so that it needs no import of
-torch._dynamo; "inductor" is looked up when the first graph arrives, since importing it takes a second; all other names are those of
-torch's registry, entry points included.
+A backend is any callable `(graph_module, example_inputs) -> callable`. "eager" is known here, so that it needs no
+import of torch._dynamo; "inductor" is looked up when the first graph arrives, since importing it takes a second; all
+other names are those of torch's registry, entry points included.
 """
 
 import contextlib
@@ -73,7 +73,8 @@ def _known_names():
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    """Names that stator.compile(..., backend=name) takes; without the debug and experimental ones unless exclude_tags is None."""
+    """Names that stator.compile(..., backend=name) takes; without the debug and experimental ones unless exclude_tags
+    is None."""
     registry = _torch_registry()
     excluded = set(exclude_tags or ())
     functions = {**registry._COMPILER_FNS, **_own}
@@ -267,7 +268,8 @@ class Backend:
 
     @property
     def exports(self):
-        """Its graphs are to serve all sizes: comparisons of sizes, and sizes that are given out, are values of the graph."""
+        """Its graphs are to serve all sizes: comparisons of sizes, and sizes that are given out, are values of the
+        graph."""
         return getattr(self.asked, "exports", False)
 
     @property
@@ -293,7 +295,8 @@ class Backend:
         return _disk.settings(self.mode, self.options, self.dynamic)
 
     def find_kept(self, key):
-        """What an earlier process made, by its key: of the file that was loaded, or in the cache folder. None: nothing."""
+        """What an earlier process made, by its key: of the file that was loaded, or in the cache folder. None:
+        nothing."""
         from stator import _disk
 
         found = self.file.find(key) if self.file is not None else None
@@ -302,7 +305,8 @@ class Backend:
     def learned_place(self):
         """Where which sizes turned dynamic is kept: (folder or None, job, what a loaded file has of it); None: nowhere.
 
-        It is kept beside what inductor makes; with other backends a capture costs little, unless somebody says which runs are one job.
+        It is kept beside what inductor makes; with other backends a capture costs little, unless somebody says which
+        runs are one job.
         """
         given = self.file.learned if self.file is not None else None
         theirs = sys.modules.get(
@@ -318,8 +322,8 @@ class Backend:
 
     @property
     def regions(self):
-        """Which parts of a graph are compiled once for all their uses: None, the least (repeats, calls) of a part, classes of modules, or
-        no more than what is marked (an empty tuple)."""
+        """Which parts of a graph are compiled once for all their uses: None, the least (repeats, calls) of a part,
+        classes of modules, or no more than what is marked (an empty tuple)."""
         asked = self._regions if self._regions is not None else config.regions
         if asked == "off" or self.is_eager:
             return None
@@ -348,7 +352,8 @@ class Backend:
         return self.asked == "inductor"
 
     def count(self, calls):
-        """One more graph, in TorchDynamo's counters. No calls: a region that is no graph's first, which is counted with that."""
+        """One more graph, in TorchDynamo's counters. No calls: a region that is no graph's first, which is counted with
+        that."""
         if calls == 0:
             return
         _report.count("stats", "unique_graphs")
@@ -418,7 +423,8 @@ class Backend:
 
 
 def _traced(function, graph_module, example_inputs, arguments):
-    """The backend's answer. AOTAutograd asks for a second run where it gave the value of an input (a double of one element) a symbol, and needs none then.
+    """The backend's answer. AOTAutograd asks for a second run where it gave the value of an input (a double of one
+    element) a symbol, and needs none then.
 
     Floats among the inputs are another matter: the graph is captured again without them.
     """

@@ -1,5 +1,6 @@
-"""Graphs inside of DistributedDataParallel, compiled in parts: one for each bucket of gradients. A backward that is one piece would give its
-gradients at its end, and nothing would overlap with their reduction. torch's own splitter does the cutting."""
+"""Graphs inside of DistributedDataParallel, compiled in parts: one for each bucket of gradients. A backward that is one
+piece would give its gradients at its end, and nothing would overlap with their reduction. torch's own splitter does the
+cutting."""
 
 import torch
 
@@ -42,8 +43,9 @@ def at_bucket_bounds(function):
 
 
 def _add_sizes(graph_module):
-    """The splitter hands sizes from part to part, and wants each symbol as an input of the graph. A captured graph has those that it
-    computes with; the others are added in front: [(position of a tensor among the inputs, dim, SymInt)]."""
+    """The splitter hands sizes from part to part, and wants each symbol as an input of the graph. A captured graph has
+    those that it computes with; the others are added in front: [(position of a tensor among the inputs, dim,
+    SymInt)]."""
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     known, added = set(), []
     for node in inputs:

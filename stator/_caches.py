@@ -1,7 +1,8 @@
-"""Which cache a compile call gets: equal arguments share one, so that twenty equal layers compiled one by one are captured once.
+"""Which cache a compile call gets: equal arguments share one, so that twenty equal layers compiled one by one are
+captured once.
 
-A cache is owned by the compiled objects that use it, and kept for the plain functions that were compiled lately. The registry holds it
-weakly: with the last of them goes the cache, with its entries.
+A cache is owned by the compiled objects that use it, and kept for the plain functions that were compiled lately. The
+registry holds it weakly: with the last of them goes the cache, with its entries.
 """
 
 import collections
@@ -20,13 +21,15 @@ _fresh = itertools.count()
 
 
 class Settings:
-    """The arguments of one compile call, but for the model. `arguments` are what the user gave: enough to make the call again."""
+    """The arguments of one compile call, but for the model. `arguments` are what the user gave: enough to make the call
+    again."""
 
     def __init__(self, backend, fullgraph, dynamic, recompile_limit, isolate_recompiles, arguments):
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
         self.arguments = arguments
-        # For shapes_spec (_shapes_spec.py): code in which sources are asked for by name, and (name, rank) -> (dynamic dims, unbacked dims).
+        # For shapes_spec (_shapes_spec.py): code in which sources are asked for by name, and (name, rank) -> (dynamic
+        # dims, unbacked dims).
         self.dynamic_sources = None
         # What the user says about guards (_guard_filter.py).
         self.guard_filter_fn = backend.guard_filter_fn
@@ -54,17 +57,18 @@ def cache_for(settings):
 
 
 class _Kept:
-    """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop captures once.
+    """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop
+    captures once.
 
-    The garbage collector does not see a function that its own captures hold. So the latest are kept, and of these only what was asked for
-    since the full collection before the last.
+    The garbage collector does not see a function that its own captures hold. So the latest are kept, and of these only
+    what was asked for since the full collection before the last.
     """
 
     MOST = 64
 
     def __init__(self):
-        # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does not know the function;
-        # whether it was asked for since the last full collection]
+        # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does
+        # not know the function; whether it was asked for since the last full collection]
         self.owners = collections.OrderedDict()
 
     def add(self, function, cache):

@@ -12,7 +12,8 @@ _log = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
 
 
 def _callbacks():
-    """torch._dynamo's registry of those who want to know when something is compiled; None where nobody has loaded it."""
+    """torch._dynamo's registry of those who want to know when something is compiled; None where nobody has loaded
+    it."""
     module = loaded("torch._dynamo.callback")
     return getattr(module, "callback_handler", None)
 

@@ -1,4 +1,5 @@
-"""stator.compile: arguments and their errors as torch.compile has them, and what comes out for each kind of callable."""
+"""stator.compile: arguments and their errors as torch.compile has them, and what comes out for each kind of
+callable."""
 
 import functools
 import importlib
@@ -36,7 +37,8 @@ def compile(
     mode, options: for the backend; not both. name: a label for the region in debug output.
     disable: return `model` as it is. recompile_limit: in place of config.recompile_limit.
     isolate_recompiles: no sharing of captured graphs with other compile calls.
-    shapes_spec: which sizes and ints of the arguments are dynamic, all others being static (torch.fx.experimental.dynamic_spec).
+    shapes_spec: which sizes and ints of the arguments are dynamic, all others being static
+    (torch.fx.experimental.dynamic_spec).
     """
     if mode is not None and options is not None:
         raise RuntimeError("mode and options exclude each other: give one of them")
@@ -82,7 +84,8 @@ def _compiled(model, given, file=None):
 
 
 def compile_with(model, arguments, hooks):
-    """compile(model, **arguments) with functions that are told of guards (optimize's guard_export_fn and guard_fail_fn)."""
+    """compile(model, **arguments) with functions that are told of guards (optimize's guard_export_fn and
+    guard_fail_fn)."""
     if not hooks:
         return compile(model, **arguments)
     compile(lambda: None, **dict(arguments, backend="eager"))  # checks the arguments
@@ -101,7 +104,8 @@ def _check_callable(model):
 
 
 class Compiler:
-    """Compiles callables with the same settings and one cache, which it owns. Pickles as the arguments of the compile call."""
+    """Compiles callables with the same settings and one cache, which it owns. Pickles as the arguments of the compile
+    call."""
 
     def __init__(self, arguments, file=None):
         self.settings = _caches.Settings(
@@ -133,7 +137,8 @@ class Compiler:
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-# Callables whose calls make no frame that could be captured. Functions of torch's own have one, but captures do not begin in them.
+# Callables whose calls make no frame that could be captured. Functions of torch's own have one, but captures do not
+# begin in them.
 _FRAMELESS = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -192,7 +197,8 @@ def apply(model, again, make):
 
 
 def innermost(model):
-    """The callable inside compiled and disabled ones, Stator's and TorchDynamo's: compiling twice means the second arguments."""
+    """The callable inside compiled and disabled ones, Stator's and TorchDynamo's: compiling twice means the second
+    arguments."""
     while True:
         model = _modules.unwrap(model)
         inner = getattr(model, "_torchdynamo_orig_callable", None)
@@ -203,14 +209,16 @@ def innermost(model):
 
 
 def compile_module_inplace(module, **arguments):
-    """Compiles calls of this very module object, as `module.compile()` does with torch.compile. Arguments are compile's."""
+    """Compiles calls of this very module object, as `module.compile()` does with torch.compile. Arguments are
+    compile's."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"compile_module_inplace takes an nn.Module, not {type(module).__name__}")
     _modules.compile_in_place(module, lambda call: compile(call, **arguments))
 
 
 def _reduce_compiled(compiled):
-    """How a compiled function pickles: by name if it is found under its name, as functions are, otherwise to be compiled again."""
+    """How a compiled function pickles: by name if it is found under its name, as functions are, otherwise to be
+    compiled again."""
     module, qualname = (
         getattr(compiled, "__module__", None),
         getattr(compiled, "__qualname__", None),
@@ -238,7 +246,8 @@ def compiled_call(fn, what):
 
 
 def reset(fn=None):
-    """Forgets what was captured: all, or what was captured for one compiled function (of a module: for modules compiled with equal arguments).
+    """Forgets what was captured: all, or what was captured for one compiled function (of a module: for modules compiled
+    with equal arguments).
 
     Compiled objects stay usable and capture again.
     """

@@ -1,5 +1,6 @@
-"""Compile ids, `[frame/attempt]`, as TorchDynamo numbers them: the number of a function, or of the rest of one behind a break, in the order of
-their first captures, and how often it was captured before. Log lines and TORCH_TRACE records (_trace_records.py) of a capture carry its id.
+"""Compile ids, `[frame/attempt]`, as TorchDynamo numbers them: the number of a function, or of the rest of one behind a
+break, in the order of their first captures, and how often it was captured before. Log lines and TORCH_TRACE records
+(_trace_records.py) of a capture carry its id.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def tracing() -> bool:
 
 
 def begin(code: CodeType, offset: int) -> None:
-    """A capture of this code begins on this thread, at this offset: behind a break the rest of a function has a number of its own."""
+    """A capture of this code begins on this thread, at this offset: behind a break the rest of a function has a number
+    of its own."""
     key = f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}:{offset}"
     with _lock:
         number = _numbers.setdefault(key, len(_numbers))

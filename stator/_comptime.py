@@ -4,8 +4,8 @@
     def _(ctx):
         ctx.print_graph()
 
-runs the function once, while the program around it is captured; eager runs and compiled calls pass it by. `comptime.print(x)`,
-`comptime.print_locals()` and their like are short for the usual ones.
+runs the function once, while the program around it is captured; eager runs and compiled calls pass it by.
+`comptime.print(x)`, `comptime.print_locals()` and their like are short for the usual ones.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class Value:
 
 
 class Context:
-    """What a comptime function gets. Frames are counted from the innermost, which calls comptime: stacklevel=1 is its caller."""
+    """What a comptime function gets. Frames are counted from the innermost, which calls comptime: stacklevel=1 is its
+    caller."""
 
     def __init__(
         self,
@@ -186,7 +187,8 @@ def run(
 
 
 def _tell_where(error: Exception, stack: list[traceback.FrameSummary]) -> None:
-    """The error of a comptime function is for the one who wrote it: it gets the program's calls, and ends in his file."""
+    """The error of a comptime function is for the one who wrote it: it gets the program's calls, and ends in his
+    file."""
     where = f"\n\nfrom user code:\n {''.join(traceback.format_list(stack)).rstrip()}"
     if len(error.args) <= 1 and all(isinstance(text, str) for text in error.args):
         error.args = ("".join(error.args) + where,)

@@ -90,8 +90,9 @@ _not_counted: dict[
 
 
 def set_traced_data(tensor, value):
-    """The same for an input of a graph that a backend traces, with `set_`, which it knows how to do to the real tensor behind the graph.
-    That counts as a write there. Where the backend runs the graph as it is, none is counted, and none is to be taken back."""
+    """The same for an input of a graph that a backend traces, with `set_`, which it knows how to do to the real tensor
+    behind the graph. That counts as a write there. Where the backend runs the graph as it is, none is counted, and none
+    is to be taken back."""
     import weakref
 
     import torch
@@ -105,7 +106,8 @@ def set_traced_data(tensor, value):
 
 
 def uncount_write(tensor):
-    """Behind set_traced_data: to set `data` is no write that autograd counts. A backend that saw that the data is there already counts none."""
+    """Behind set_traced_data: to set `data` is no write that autograd counts. A backend that saw that the data is there
+    already counts none."""
     import torch
 
     held = _not_counted.pop(id(tensor), None)

@@ -1,9 +1,10 @@
 """Convolutions on symbolic sizes, without the guards that only choose a kernel.
 
-Which kernel a convolution gets depends on its sizes (on x86, among others, on whether the batch is larger than 16). A compiled graph calls
-the operator, which chooses anew at each run; all that a backend has to know is the memory format of the result. torch's own inference asks
-for the kernel first, and each question asked on the way is a guard. Here all answers to these questions are tried: where they lead to one
-format, nothing was decided. Otherwise torch's inference decides, with its guards.
+Which kernel a convolution gets depends on its sizes (on x86, among others, on whether the batch is larger than 16). A
+compiled graph calls the operator, which chooses anew at each run; all that a backend has to know is the memory format
+of the result. torch's own inference asks for the kernel first, and each question asked on the way is a guard. Here all
+answers to these questions are tried: where they lead to one format, nothing was decided. Otherwise torch's inference
+decides, with its guards.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _MOST_RUNS = 64
 
 
 def symbolic_mode(shape_env: ShapeEnv) -> FakeTensorMode:
-    """The mode of a graph with symbols. Not of a class of its own: higher-order operators find their rules by the class."""
+    """The mode of a graph with symbols. Not of a class of its own: higher-order operators find their rules by the
+    class."""
     mode = FakeTensorMode(shape_env=shape_env)
     mode._dispatch_impl = types.MethodType(_dispatch, mode)  # type: ignore[method-assign]
     return mode
@@ -98,7 +100,8 @@ def _all_ways(shape_env: ShapeEnv, ask: Any) -> Iterator[Any]:
 
 
 def _anew(mode: FakeTensorMode, tensor: FakeTensor, size: Any = None, stride: Any = None) -> FakeTensor:
-    """An equal tensor. What is found out about one (whether it is contiguous, say) stays with it, so each way gets its own."""
+    """An equal tensor. What is found out about one (whether it is contiguous, say) stays with it, so each way gets its
+    own."""
     size = tensor.shape if size is None else size
     stride = tensor.stride() if stride is None else stride
     return _node_meta.bare_fake(mode, size, stride, tensor.dtype, tensor.fake_device, tensor.requires_grad)

@@ -1,5 +1,6 @@
-"""CUDA graphs that inductor records hand out the same memory at each step: what a step returned is overwritten by the next one. torch counts calls of
-compiled functions as steps (where the program does not count itself, `cudagraph_mark_step_begin`), and so it has to be told of ours."""
+"""CUDA graphs that inductor records hand out the same memory at each step: what a step returned is overwritten by the
+next one. torch counts calls of compiled functions as steps (where the program does not count itself,
+`cudagraph_mark_step_begin`), and so it has to be told of ours."""
 
 from stator import _core
 from stator._loaded import loaded
@@ -8,7 +9,8 @@ _last = -1
 
 
 def are_used(backend):
-    """Whether graphs of this backend may be recorded as CUDA graphs: by its mode and options, or by inductor's own settings."""
+    """Whether graphs of this backend may be recorded as CUDA graphs: by its mode and options, or by inductor's own
+    settings."""
     if backend.asked == "cudagraphs":
         return True
     chosen = getattr(backend.function, "config", None)

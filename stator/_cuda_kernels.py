@@ -1,7 +1,9 @@
-"""Triton kernels of inductor's generated code, kept as what the driver loads: a start from the disk imports neither Triton nor inductor.
+"""Triton kernels of inductor's generated code, kept as what the driver loads: a start from the disk imports neither
+Triton nor inductor.
 
-torch launches such kernels itself (`torch._C._StaticCudaLauncher`); what inductor adds is a small function that computes the grid. Both are
-kept. Of several configurations inductor times each at the first call: a graph is kept once every kernel of it has one.
+torch launches such kernels itself (`torch._C._StaticCudaLauncher`); what inductor adds is a small function that
+computes the grid. Both are kept. Of several configurations inductor times each at the first call: a graph is kept once
+every kernel of it has one.
 """
 
 import builtins
@@ -14,7 +16,8 @@ import torch
 
 from stator import _torch_versions
 
-# ---- from the disk --------------------------------------------------------------------------------------------------------------
+# ---- from the disk
+# --------------------------------------------------------------------------------------------------------------
 
 
 class Kernel:
@@ -45,7 +48,8 @@ def _runner(facts, binary):
 
 
 def aligned(call, checked, written):
-    """inductor's code takes these inputs to begin at multiples of 16 bytes: those that do not are copied, and copied back where it writes."""
+    """inductor's code takes these inputs to begin at multiples of 16 bytes: those that do not are copied, and copied
+    back where it writes."""
 
     def run(inputs):
         behind = []
@@ -86,7 +90,8 @@ def _devices():
     ]
 
 
-# ---- to the disk ----------------------------------------------------------------------------------------------------------------
+# ---- to the disk
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def tuners(graph):

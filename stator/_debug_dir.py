@@ -1,4 +1,5 @@
-"""TORCH_COMPILE_DEBUG=1: what can be asked for by TORCH_LOGS goes into a file, in the folder where backends write theirs."""
+"""TORCH_COMPILE_DEBUG=1: what can be asked for by TORCH_LOGS goes into a file, in the folder where backends write
+theirs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What backends made of graphs, from the disk: the settings that a key is made of, and callables from files.
 
-A start that finds everything here imports nothing of torch._dynamo, torch._inductor or sympy. Files are written by stator/_disk_write.py,
-keys are made in C++ (runtime/disk_cache.cpp). docs/CACHE.md says what is kept, and whom a file has to come from.
+A start that finds everything here imports nothing of torch._dynamo, torch._inductor or sympy. Files are written by
+stator/_disk_write.py, keys are made in C++ (runtime/disk_cache.cpp). docs/CACHE.md says what is kept, and whom a file
+has to come from.
 """
 
 import functools
@@ -18,7 +19,8 @@ from stator import _build_info, _core, _cuda_kernels, _report, _torch_versions, 
 
 log = logging.getLogger("stator.cache")
 
-# Variables that say where things are kept, what is logged or by how many workers, not what is made. inductor sets some itself.
+# Variables that say where things are kept, what is logged or by how many workers, not what is made. inductor sets some
+# itself.
 _IRRELEVANT = ("TORCHINDUCTOR_CACHE_DIR", "TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_HOME",
                "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES", "TRITON_CACHE_DIR",
                "TORCH_WARM_POOL", "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_WORKER_START", "KMP_DUPLICATE_LIB_OK")  # fmt: skip
@@ -56,7 +58,8 @@ _CONFIGS = (
 
 
 def folder():
-    """Where artifacts lie: as asked for, beside inductor's where the user has put those, or in the user's cache folder."""
+    """Where artifacts lie: as asked for, beside inductor's where the user has put those, or in the user's cache
+    folder."""
     if config.cache_dir is not None:
         return os.path.abspath(os.path.expanduser(config.cache_dir))
     base = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
@@ -89,7 +92,8 @@ def warn(text):
         warnings.warn(f"stator's cache: {text}; it is ignored, and the graph compiled anew", stacklevel=3)
 
 
-# ---- what a key is made of ------------------------------------------------------------------------------------------------------
+# ---- what a key is made of
+# ------------------------------------------------------------------------------------------------------
 
 
 class _NoText(Exception):
@@ -153,7 +157,8 @@ def _matters(name, value):
 
 
 def settings(mode, options, dynamic):
-    """All that inductor's code depends on beside the graph, its inputs and the state of torch that guards know. None: it cannot be said."""
+    """All that inductor's code depends on beside the graph, its inputs and the state of torch that guards know. None:
+    it cannot be said."""
     environment = {name: value for name, value in os.environ.items() if _matters(name, value)}
     try:
         made = [mode if mode != "default" else None, options, dynamic, environment, torch.get_num_threads(),
@@ -168,11 +173,13 @@ def settings(mode, options, dynamic):
     return None
 
 
-# ---- callables from files -------------------------------------------------------------------------------------------------------
+# ---- callables from files
+# -------------------------------------------------------------------------------------------------------
 
 
 def load(key):
-    """(callable, guards, conditions, number), as _fx.compile_graph gives it; None if there is nothing under the key, or nothing usable."""
+    """(callable, guards, conditions, number), as _fx.compile_graph gives it; None if there is nothing under the key, or
+    nothing usable."""
     place = folder()
     try:
         found = _core.disk_read(place, key)

@@ -1,7 +1,8 @@
-"""Artifacts from what inductor made: its generated code without what only inductor's own files have, and its compiled kernels.
+"""Artifacts from what inductor made: its generated code without what only inductor's own files have, and its compiled
+kernels.
 
-Whatever is not known to be simple is not kept: AOTAutograd's run-time wrappers have to have nothing to do, and the code may name nothing
-but torch itself and what stator/_disk.py offers.
+Whatever is not known to be simple is not kept: AOTAutograd's run-time wrappers have to have nothing to do, and the code
+may name nothing but torch itself and what stator/_disk.py offers.
 """
 
 import ast

@@ -1,13 +1,15 @@
 """What each entry of torch._dynamo.config means here: followed, or answered.
 
-An entry is *followed* where stator.config has one of its name: a change in torch's holds here too. Otherwise it is in one of the tables
-below. A change of one in NOT_HERE is answered by a warning; the others do what they say without being followed, or nothing in TorchDynamo
-either. tests/python/test_names.py sees to it that none is forgotten, and docs/NAMES.md is made of these tables.
+An entry is *followed* where stator.config has one of its name: a change in torch's holds here too. Otherwise it is in
+one of the tables below. A change of one in NOT_HERE is answered by a warning; the others do what they say without being
+followed, or nothing in TorchDynamo either. tests/python/test_names.py sees to it that none is forgotten, and
+docs/NAMES.md is made of these tables.
 """
 
 from __future__ import annotations
 
-# Read by parts of torch that Stator uses itself (FakeTensor, AOTAutograd, backends, logging), so that they hold here too.
+# Read by parts of torch that Stator uses itself (FakeTensor, AOTAutograd, backends, logging), so that they hold here
+# too.
 READ_BY_TORCH = {
     "cudagraph_backend_keep_input_mutation": "read by the backend cudagraphs",
     "cudagraph_backend_support_input_mutation": "read by the backend cudagraphs",
@@ -31,7 +33,8 @@ DOES_NOTHING = (
     "_save_config_ignore", "raise_on_unsafe_aot_autograd",
 )  # fmt: skip
 
-# What the entry asks for is how it always is here; the other value is answered. name -> (the value that it always has here, why)
+# What the entry asks for is how it always is here; the other value is answered. name -> (the value that it always has
+# here, why)
 ALWAYS = {
     "allow_rnn": (True, "recurrent layers are captured"),
     "allow_unspec_int_on_nn_module": (True, "an int of a module of the program's that changes becomes dynamic"),

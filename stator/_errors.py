@@ -1,4 +1,5 @@
-"""Errors of tensor operations whose arguments do not fit, as eager has them: asked of the operation itself, on tensors of zeros."""
+"""Errors of tensor operations whose arguments do not fit, as eager has them: asked of the operation itself, on tensors
+of zeros."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def zeros(size, stride, dtype, requires_grad, is_leaf, is_parameter):
 
 
 def raised(target, args, kwargs, grad_enabled):
-    """The exception; None: it does not raise, or not for reasons of its arguments alone, or a warning comes before it, which is due at each call."""
+    """The exception; None: it does not raise, or not for reasons of its arguments alone, or a warning comes before it,
+    which is due at each call."""
     always = torch.is_warn_always_enabled()
     torch.set_warn_always(True)  # what warns once has not done so by being asked here
     try:

@@ -1,4 +1,5 @@
-"""stator.explain and stator.dry_run: what a call captures, where and why it breaks, what is guarded, and how long it took."""
+"""stator.explain and stator.dry_run: what a call captures, where and why it breaks, what is guarded, and how long it
+took."""
 
 import collections
 import dataclasses
@@ -197,7 +198,8 @@ def _explained(f, args, kwargs, stops=lambda error: False):
 
 
 def explain(f, *extra_args, **extra_kwargs):
-    """explain(f)(*args, **kwargs) calls f once, captured afresh and run without a backend, and returns an Explanation."""
+    """explain(f)(*args, **kwargs) calls f once, captured afresh and run without a backend, and returns an
+    Explanation."""
 
     @functools.wraps(f if inspect.isroutine(f) else type(f))
     def explained(*args, **kwargs):
@@ -232,10 +234,12 @@ def _without_data(value, memo):
 
 
 def dry_run(f):
-    """dry_run(f)(*args, **kwargs) is explain without computing anything: tensors among the arguments, and f's parameters and buffers if it is
-    a module (or a method of one), are copied to the device meta, where they have shapes and no data; no backend is called.
+    """dry_run(f)(*args, **kwargs) is explain without computing anything: tensors among the arguments, and f's
+    parameters and buffers if it is a module (or a method of one), are copied to the device meta, where they have shapes
+    and no data; no backend is called.
 
-    Where f needs a tensor's data the run ends; `stopped` of the Explanation says so, and what was found until then is there.
+    Where f needs a tensor's data the run ends; `stopped` of the Explanation says so, and what was found until then is
+    there.
     """
     from torch.utils import _pytree
 

@@ -1,8 +1,9 @@
-"""export(f)(*args): one graph of the whole call as a module with the call's own signature, in the manner of torch._dynamo.export.
+"""export(f)(*args): one graph of the whole call as a module with the call's own signature, in the manner of
+torch._dynamo.export.
 
-The call is captured whole and its graph run once on fakes, so that what comes out is known by what it is and nothing of the program's is
-computed or changed. The module is made in three steps: the graph with tensors of the arguments as its only inputs, the same over ATen's
-operators if that is asked for, and the signature around it.
+The call is captured whole and its graph run once on fakes, so that what comes out is known by what it is and nothing of
+the program's is computed or changed. The module is made in three steps: the graph with tensors of the arguments as its
+only inputs, the same over ATen's operators if that is asked for, and the signature around it.
 """
 
 from __future__ import annotations
@@ -101,10 +102,11 @@ def export(
 ) -> Any:
     """Captures `f` whole and returns a function of its arguments that gives (graph module, guards).
 
-    Sizes of the arguments may be others later, but for those that the program compares or that are 0 or 1; `guards` has the conditions.
-    `dynamic_shapes` says of each argument which (as for torch.export: Dim, Dim.AUTO, Dim.DYNAMIC, ranges, derived dims): a program that needs
-    more than it says is an error with suggested fixes. With assume_static_by_default, or a tracing_mode other than "symbolic", no other size is
-    open. What the program reads beside its arguments (parameters, globals, closures) is part of the module.
+    Sizes of the arguments may be others later, but for those that the program compares or that are 0 or 1; `guards` has
+    the conditions. `dynamic_shapes` says of each argument which (as for torch.export: Dim, Dim.AUTO, Dim.DYNAMIC,
+    ranges, derived dims): a program that needs more than it says is an error with suggested fixes. With
+    assume_static_by_default, or a tracing_mode other than "symbolic", no other size is open. What the program reads
+    beside its arguments (parameters, globals, closures) is part of the module.
     """
     if (pre_dispatch or decomposition_table is not None) and not aten_graph:
         raise AssertionError("pre_dispatch and a decomposition_table are for aten_graph=True")
@@ -174,7 +176,8 @@ def _call(
 
 
 def _within_reach(function: Any) -> Any:
-    """The function, or one that calls it: a decorator of torch's own (inference_mode and its like) is captured where it is called."""
+    """The function, or one that calls it: a decorator of torch's own (inference_mode and its like) is captured where it
+    is called."""
     code = getattr(function, "__code__", None)
     if code is None or not code.co_filename.startswith(os.path.dirname(torch.__file__)):
         return function
@@ -199,7 +202,8 @@ def _check_values(leaves: list[Any], what: str) -> None:
             )
 
 
-# ---- where the arguments are ---------------------------------------------------------------------------------------------------------
+# ---- where the arguments are
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _scope(called: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -245,11 +249,13 @@ def _names(signature: inspect.Signature, args: Any, kwargs: dict[str, Any]) -> l
     return [*named, *(f"{rest[0]}_{i}" for i in range(len(args) - len(named))), *kwargs]
 
 
-# ---- the graph with arguments as its only inputs -----------------------------------------------------------------------------------------
+# ---- the graph with arguments as its only inputs
+# -----------------------------------------------------------------------------------------
 
 
 class _Plain:
-    """A graph whose placeholders are tensors of the arguments; what else it takes are attributes, and sizes are read off the tensors."""
+    """A graph whose placeholders are tensors of the arguments; what else it takes are attributes, and sizes are read
+    off the tensors."""
 
     def __init__(self, seen: _Seen, leaves: list[Any], names: list[str]) -> None:
         self.seen = seen
@@ -427,7 +433,8 @@ class _Plain:
         self.outputs = list(next(iter(traced.graph.find_nodes(op="output"))).args[0])
 
 
-# ---- the signature -----------------------------------------------------------------------------------------------------------------------
+# ---- the signature
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _with_signature(

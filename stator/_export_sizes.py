@@ -1,5 +1,5 @@
-"""The sizes of an export: what `dynamic_shapes` says of each argument, the ShapeEnv in which the captured graph's symbols are sizes of the
-arguments, and the answer to whether the program keeps what was asked for.
+"""The sizes of an export: what `dynamic_shapes` says of each argument, the ShapeEnv in which the captured graph's
+symbols are sizes of the arguments, and the answer to whether the program keeps what was asked for.
 
 torch.export's own functions read `dynamic_shapes` and write the suggested fixes; the conditions are the capture's.
 """
@@ -49,7 +49,8 @@ def _as_ours(error: Exception) -> Exception:
 
 
 class Sizes:
-    """Of one export. `places` are the tensors among the arguments with the expressions under which the program has them."""
+    """Of one export. `places` are the tensors among the arguments with the expressions under which the program has
+    them."""
 
     def __init__(
         self, places: list[tuple[str, torch.Tensor]], scope: dict[str, Any], static: bool, deferred: bool
@@ -65,13 +66,15 @@ class Sizes:
         self.tracked: list[tuple[Any, Any, Any]] = []
         self.code: list[str] = []
 
-    # ---- what is asked for -----------------------------------------------------------------------------------------------------
+    # ---- what is asked for
+    # -----------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def asked(
         self, f: Callable[..., Any], args: Any, kwargs: Any, shapes: Any, constraints: list[Any] | None
     ) -> Iterator[None]:
-        """Reads `dynamic_shapes`. Within, the arguments are marked for the capture, as wishes: what is a must is checked afterwards."""
+        """Reads `dynamic_shapes`. Within, the arguments are marked for the capture, as wishes: what is a must is
+        checked afterwards."""
         before = [
             (tensor, {mark: copy.copy(getattr(tensor, mark)) for mark in _MARKS if hasattr(tensor, mark)})
             for _, tensor in self.places
@@ -120,7 +123,8 @@ class Sizes:
         tensor._dynamo_static_indices = rest if self.static else static - weak  # type: ignore[attr-defined]
         tensor._has_dynamo_dim_marking = True  # type: ignore[attr-defined]
 
-    # ---- the ShapeEnv ----------------------------------------------------------------------------------------------------------
+    # ---- the ShapeEnv
+    # ----------------------------------------------------------------------------------------------------------
 
     def _context(self, tensor: torch.Tensor, source: InputSource) -> StatefulSymbolicContext:
         strict = self._strict(tensor)
@@ -246,7 +250,8 @@ class Sizes:
                 found[tensor] = by_source[name]
         return found
 
-    # ---- whether it holds ------------------------------------------------------------------------------------------------------
+    # ---- whether it holds
+    # ------------------------------------------------------------------------------------------------------
 
     def check(self, f: Callable[..., Any], shapes: Any, solve: bool) -> exc.ConstraintViolation | None:
         """The conditions as code, and torch's complaint where the program needs more than was asked for."""

@@ -1,7 +1,8 @@
 """The last tier of shape inference: one run of a call on FakeTensors made from facts.
 
 A tensor's facts travel in both directions as one tuple, whose order src/tensor/infer_fallback.cpp shares:
-(sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter, offset, storage_bytes, storage).
+(sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter, offset,
+storage_bytes, storage).
 """
 
 import collections
@@ -45,7 +46,8 @@ def _ragged_node():
     from torch.nested._internal.nested_int import NestedIntNode
 
     class RaggedNode(NestedIntNode):
-        """Torch's takes ints alone as factors; here they may be symbols. Two are equal if their factors are, which is a condition on the symbols."""
+        """Torch's takes ints alone as factors; here they may be symbols. Two are equal if their factors are, which is a
+        condition on the symbols."""
 
         def mul(self, other):
             factor = other.constant_int() if other.is_constant() else torch.SymInt(other)
@@ -72,8 +74,8 @@ def mode():
     global _mode
     if _mode is None:
         _mode = FakeTensorMode(static_shapes=True)
-        # Ragged sizes of nested tensors are what they are in eager: numbers that equal themselves alone. (Of the instance: rules of
-        # higher-order operators ask for the very class.)
+        # Ragged sizes of nested tensors are what they are in eager: numbers that equal themselves alone. (Of the
+        # instance: rules of higher-order operators ask for the very class.)
         _mode.create_symbolic_nested_int = ragged_size
     return _mode
 
@@ -143,7 +145,8 @@ def _forget_constants():
 
 
 def make(all_facts):
-    """FakeTensors for the tensor arguments of one call; those with one storage number share a storage. Wrappers are there already."""
+    """FakeTensors for the tensor arguments of one call; those with one storage number share a storage. Wrappers are
+    there already."""
     _forget_constants()
     storages = {}
     with torch.inference_mode(False):
@@ -151,28 +154,31 @@ def make(all_facts):
 
 
 def symbols(hints, unbacked, data_sizes):
-    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those without a value.
-    `data_sizes`: what depends on data may be a symbol, whatever the settings say."""
+    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those
+    without a value. `data_sizes`: what depends on data may be a symbol, whatever the settings say."""
     from stator import _symbols
 
     return _symbols.for_one_run(hints, unbacked, data_sizes)
 
 
 def _set_apart(all_facts):
-    """Numbers of the tensors that lie in memory of others or behind its beginning: fakes with symbolic sizes each have memory of their own."""
+    """Numbers of the tensors that lie in memory of others or behind its beginning: fakes with symbolic sizes each have
+    memory of their own."""
     shared = collections.Counter(facts[12] for facts in all_facts)
     return {number for number, facts in enumerate(all_facts) if shared[facts[12]] > 1 or facts[10] != 0}
 
 
 def _lies_elsewhere(env, mutates, written, aliases):
-    """Whether the run wrote to one of those, or gave a view of one: which memory that is, is known only of tensors as they are."""
+    """Whether the run wrote to one of those, or gave a view of one: which memory that is, is known only of tensors as
+    they are."""
     if mutates and not written and env.set_apart:
         return True
     return not env.set_apart.isdisjoint(written) or not env.set_apart.isdisjoint(aliases)
 
 
 def make_symbolic(all_facts, env, nonzeros):
-    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told.
+    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which
+    `env` is told.
 
     nonzeros: (number, text) of tensors of which is known how many elements are not 0.
     """
@@ -204,8 +210,9 @@ def make_symbolic(all_facts, env, nonzeros):
 
 
 def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
-    """As call, with sizes as text; the conditions that the run has decided; ranges (low, high) of the sizes that it could not know,
-    which are the next symbols; and (number, text) of arguments of which is known now how many elements are not 0. None: it has to be done with numbers."""
+    """As call, with sizes as text; the conditions that the run has decided; ranges (low, high) of the sizes that it
+    could not know, which are the next symbols; and (number, text) of arguments of which is known now how many elements
+    are not 0. None: it has to be done with numbers."""
     global _mode
     before, _mode = _mode, env.mode
     try:
@@ -340,7 +347,8 @@ def facts_of(tensor, storage=0):
 
 @contextlib.contextmanager
 def _silence(heard):
-    """What the op would say is said when the program runs it, not while it is only asked for its shape. `heard` gets its warnings."""
+    """What the op would say is said when the program runs it, not while it is only asked for its shape. `heard` gets
+    its warnings."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
@@ -470,7 +478,8 @@ _CONSTANTS = (
 )
 
 
-# Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the program's line.
+# Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the
+# program's line.
 _WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
 
 
@@ -479,7 +488,8 @@ GETITEM, ITEM, NONZERO = operator.getitem, torch.Tensor.item, torch.Tensor.nonze
 
 @functools.cache
 def _tagged(target):
-    """(status, operator, whether it reads a single element) that torch's tags give for every form of the function, or None."""
+    """(status, operator, whether it reads a single element) that torch's tags give for every form of the function, or
+    None."""
     name = target.__name__
     if target is torch.Tensor.tolist:  # has no operator
         return DATA_DEPENDENT, "", False
@@ -517,7 +527,8 @@ def by_tags(target):
 
 
 def _without_locals(error):
-    """Frames that an error has left hold guards of torch's over dispatch, which take effect when they go: now, and not some time later."""
+    """Frames that an error has left hold guards of torch's over dispatch, which take effect when they go: now, and not
+    some time later."""
     seen = error
     while seen is not None:
         traceback.clear_frames(seen.__traceback__)

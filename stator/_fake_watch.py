@@ -1,5 +1,5 @@
-"""What a call does beside giving results, seen while it runs on FakeTensors: draws random numbers, writes to arguments, meets types that its
-kernel refuses and fakes take.
+"""What a call does beside giving results, seen while it runs on FakeTensors: draws random numbers, writes to arguments,
+meets types that its kernel refuses and fakes take.
 """
 
 import torch
@@ -76,7 +76,8 @@ def _any_unknown(tensors, leaves):
 
 
 def _in_doubt(func, args, kwargs):
-    """Whether a kernel may refuse the types, which fakes take: several that meet, or others than those of floating point."""
+    """Whether a kernel may refuse the types, which fakes take: several that meet, or others than those of floating
+    point."""
     if func.namespace != "aten" or not _WITHOUT_DATA.isdisjoint(func.tags):
         return False
     leaves = pytree.tree_leaves((args, kwargs))
@@ -105,7 +106,8 @@ _ABOUT_TYPES = (
 
 
 def _try_with_data(func, args, kwargs):
-    """Calls the operator on zeros of these sizes, or smaller ones that differ where they do. Raises what it raises about types."""
+    """Calls the operator on zeros of these sizes, or smaller ones that differ where they do. Raises what it raises
+    about types."""
     sizes = {}
 
     def number(value):
@@ -145,7 +147,8 @@ def _by_name(schema, args, kwargs):
 
 
 def _draws(schema, args, kwargs):
-    """Whether an operator that may draw random numbers does so here: attention and recurrent layers do for dropout alone, in training alone."""
+    """Whether an operator that may draw random numbers does so here: attention and recurrent layers do for dropout
+    alone, in training alone."""
     names = {argument.name: argument.default_value for argument in schema.arguments}
     values = names | _by_name(schema, args, kwargs)
     return (

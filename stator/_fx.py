@@ -1,7 +1,8 @@
-"""The parts of the way to torch.fx and to backends that have to be Python: the module class and the call of the backend. What nodes say beside
-their calls is in _node_meta.py.
+"""The parts of the way to torch.fx and to backends that have to be Python: the module class and the call of the
+backend. What nodes say beside their calls is in _node_meta.py.
 
-Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: they come with the backend that needs them.
+Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: they come with the backend that needs
+them.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class CapturedGraph(Graph):
 class CapturedModule(_LazyGraphModule):
     """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled.
 
-    Source is written when it is asked for, and made a function only when that function is called: AOTAutograd's cache key, for one, needs
-    the text alone. Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled,
-    and is part of that key.
+    Source is written when it is asked for, and made a function only when that function is called: AOTAutograd's cache
+    key, for one, needs the text alone. Runner and record stand on the class (each GraphModule has one of its own): what
+    is in the instance's dict is pickled, and is part of that key.
     """
 
     _stator_runner: Any = None
@@ -167,7 +168,8 @@ def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, 
 
 
 def note_call(module: GraphModule, name: str, target: Any) -> None:
-    """A graph calls the function so: part of the source_fn_stack of all that is in it. Transforms of torch.func leave no such trace."""
+    """A graph calls the function so: part of the source_fn_stack of all that is in it. Transforms of torch.func leave
+    no such trace."""
     if not isinstance(target, torch._ops.HigherOrderOperator):
         return
     for function in module.modules():
@@ -201,7 +203,8 @@ def make_module(
     return module
 
 
-# ---- how targets and types are written in source, called from graph/fx_source.cpp ------------------------------------------------
+# ---- how targets and types are written in source, called from graph/fx_source.cpp
+# ------------------------------------------------
 
 
 def source_start(graph: Graph) -> tuple[Any, ...] | None:
@@ -236,7 +239,8 @@ def source_target(target: Any) -> tuple[int, str, bool] | None:
 
 
 class _KeywordCall:
-    """A function that calls `target` (a function, a method's name, or None: its first argument); its last arguments are those of `names`."""
+    """A function that calls `target` (a function, a method's name, or None: its first argument); its last arguments are
+    those of `names`."""
 
     def __init__(self, target: Any, names: tuple[str, ...]):
         self.target, self.names = target, names
@@ -265,8 +269,8 @@ def keyword_call(target: Any, names: tuple[str, ...]) -> _KeywordCall:
 def random_between(
     tensor: torch.Tensor, start: int, end: int | None = None, *, generator: torch.Generator | None = None
 ) -> torch.Tensor:
-    """Tensor.random_(start, end). AOTAutograd would put the overload `aten.random.from` into the text of its graph, which is no Python: it gets the
-    same draws of the same numbers by other operations."""
+    """Tensor.random_(start, end). AOTAutograd would put the overload `aten.random.from` into the text of its graph,
+    which is no Python: it gets the same draws of the same numbers by other operations."""
     if type(tensor) is torch.Tensor and torch._C._len_torch_dispatch_stack() == 0:
         return tensor.random_(start, end, generator=generator)
     exact = 2 ** _DIGITS.get(tensor.dtype, 62)
@@ -282,7 +286,8 @@ def random_between(
 _DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-# ---- calling a backend -----------------------------------------------------------------------------------------------------------
+# ---- calling a backend
+# -----------------------------------------------------------------------------------------------------------
 
 
 def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -295,8 +300,8 @@ def sources_of(record: Any) -> list[InputSource]:
 
 
 class Context(TracingContext):
-    """The context of one call of a backend. Its fake mode, and what is known of the inputs, are made when somebody asks for them: a backend
-    that runs the graph as it is never does."""
+    """The context of one call of a backend. Its fake mode, and what is known of the inputs, are made when somebody asks
+    for them: a backend that runs the graph as it is never does."""
 
     def __init__(self, module: CapturedModule) -> None:
         self.record = module._stator_record
@@ -370,7 +375,8 @@ def prepare(module: CapturedModule) -> Context:
     record.sources = sources_of(record)
     if "_graph" in module.__dict__:
         _set_sources(module._graph, record.sources)
-    # Parameters and buffers of specialised modules are inputs of what AOTAutograd makes, but none of the graph's: they have no position.
+    # Parameters and buffers of specialised modules are inputs of what AOTAutograd makes, but none of the graph's: they
+    # have no position.
     owned = itertools.chain(
         module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)
     )
@@ -418,8 +424,8 @@ def _title(module: CapturedModule) -> str:
 
 
 class _LazyNode(SymNode):
-    """A symbol as a backend gets it among its example inputs. Becomes the real SymNode, with its ShapeEnv, at the first read of anything that
-    belongs to one: all that one has stands in its dict."""
+    """A symbol as a backend gets it among its example inputs. Becomes the real SymNode, with its ShapeEnv, at the first
+    read of anything that belongs to one: all that one has stands in its dict."""
 
     def __init__(self, maker: str, *args: Any) -> None:
         self.__dict__["_stator_make"] = maker, args  # a function of _node_meta, which is loaded when it is needed
@@ -448,7 +454,8 @@ def _example(record: Any, position: int, value: Any, shape: Any) -> Any:
 
 @contextlib.contextmanager
 def handed_over(module: CapturedModule, context: Context) -> Iterator[int]:
-    """Around the call of a backend: the graph's ids, torch's contexts, and its state as it was behind the call. Gives the graph's number."""
+    """Around the call of a backend: the graph's ids, torch's contexts, and its state as it was behind the call. Gives
+    the graph's number."""
     number, compile_id = next(_report.compile_ids), _compile_ids.current()
     module.meta.update(
         dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{number}"
@@ -472,8 +479,8 @@ def handed_over(module: CapturedModule, context: Context) -> Iterator[int]:
 
 
 def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key: str = "") -> tuple[Any, ...]:
-    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number.
-    disk_key: where what it makes is kept on the disk, if it can be."""
+    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the
+    graph's number. disk_key: where what it makes is kept on the disk, if it can be."""
     if backend is eager or getattr(backend, "is_eager", False):
         announce = getattr(backend, "announce", None)
         if announce is not None:

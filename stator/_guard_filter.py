@@ -1,5 +1,6 @@
-"""What the user says about guards: which of them an entry is to have (guard_filter_fn), which it has (guard_export_fn), which failed
-(guard_fail_fn). What these functions get has the fields and names that TorchDynamo's have, so that torch.compiler's filters work.
+"""What the user says about guards: which of them an entry is to have (guard_filter_fn), which it has (guard_export_fn),
+which failed (guard_fail_fn). What these functions get has the fields and names that TorchDynamo's have, so that
+torch.compiler's filters work.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Entry:
 
 
 class Guards:
-    """The entries of a compiled function. print() shows them; called with the function's arguments, it calls the function and returns
-    the entries that served, with the nanoseconds of each guard."""
+    """The entries of a compiled function. print() shows them; called with the function's arguments, it calls the
+    function and returns the entries that served, with the nanoseconds of each guard."""
 
     def __init__(self, compiled, entries):
         self._compiled = compiled
@@ -82,7 +82,7 @@ class Guards:
 def guards(compiled):
     """What was captured for a compiled function or module, and the guards of each part, as text with their sources.
 
-    print(stator.guards(f)) shows them; print(stator.guards(f)(*args)) calls f with these arguments, twice, and shows what each guard of
-    the entries that served costs.
+    print(stator.guards(f)) shows them; print(stator.guards(f)(*args)) calls f with these arguments, twice, and shows
+    what each guard of the entries that served costs.
     """
     return Guards(compiled, Guards._of(compiled))

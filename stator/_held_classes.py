@@ -1,9 +1,10 @@
-"""Classes of TorchDynamo's that user code names: `except Unsupported:` and `isinstance(m, torch._dynamo.eval_frame.OptimizedModule)` mean
-Stator's too, from install() until uninstall().
+"""Classes of TorchDynamo's that user code names: `except Unsupported:` and `isinstance(m,
+torch._dynamo.eval_frame.OptimizedModule)` mean Stator's too, from install() until uninstall().
 
-An exception is caught by the classes that it is made of, and user code may have imported those before: Stator's get TorchDynamo's of the
-same names as further bases. A compiled module must not get the methods of TorchDynamo's OptimizedModule: there the question alone is
-answered, for code that asks by the name. (A reference to that class from before install() knows TorchDynamo's alone.)
+An exception is caught by the classes that it is made of, and user code may have imported those before: Stator's get
+TorchDynamo's of the same names as further bases. A compiled module must not get the methods of TorchDynamo's
+OptimizedModule: there the question alone is answered, for code that asks by the name. (A reference to that class from
+before install() knows TorchDynamo's alone.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def join_errors(undo: contextlib.ExitStack, theirs: ModuleType) -> None:
 
 
 class _Answers(type):
-    """Of the class that stands for TorchDynamo's OptimizedModule while Stator is installed: compiled modules of both are its instances."""
+    """Of the class that stands for TorchDynamo's OptimizedModule while Stator is installed: compiled modules of both
+    are its instances."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, (CompiledModule, cls.__bases__[0]))

@@ -1,7 +1,8 @@
-"""stator.install(): torch.compile, torch.compiler.*, nn.Module.compile and the names of torch._dynamo that libraries call mean Stator's.
+"""stator.install(): torch.compile, torch.compiler.*, nn.Module.compile and the names of torch._dynamo that libraries
+call mean Stator's.
 
-torch._dynamo itself is not imported for this: its names are replaced at once if it is loaded, and otherwise when somebody loads it. Its
-settings (torch._dynamo.config) stay where they are; changes there hold for Stator too.
+torch._dynamo itself is not imported for this: its names are replaced at once if it is loaded, and otherwise when
+somebody loads it. Its settings (torch._dynamo.config) stay where they are; changes there hold for Stator too.
 """
 
 import contextlib

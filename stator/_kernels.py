@@ -1,5 +1,5 @@
-"""Triton kernels that a program launches itself: in a graph a launch is a call of `launch`, which torch's own tracing turns into its operator for
-kernels (so that inductor sees it), and which otherwise launches the kernel."""
+"""Triton kernels that a program launches itself: in a graph a launch is a call of `launch`, which torch's own tracing
+turns into its operator for kernels (so that inductor sees it), and which otherwise launches the kernel."""
 
 from typing import Any
 

@@ -1,7 +1,9 @@
-"""Lazy modules (nn.LazyLinear and its relatives) are initialised for real when a trace first calls them, as eager would do it.
+"""Lazy modules (nn.LazyLinear and its relatives) are initialised for real when a trace first calls them, as eager would
+do it.
 
-Where an argument is computed by the graph, there is no tensor yet: a fake with its facts stands in, which is enough to read shapes from.
-An initialisation that looks at data, or keeps a fake, is undone, and the call is left to the interpreter.
+Where an argument is computed by the graph, there is no tensor yet: a fake with its facts stands in, which is enough to
+read shapes from. An initialisation that looks at data, or keeps a fake, is undone, and the call is left to the
+interpreter.
 """
 
 import torch

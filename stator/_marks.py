@@ -1,7 +1,7 @@
 """Marks on tensors: which sizes are dynamic or static, and which tensors stay at their address.
 
-A mark is an attribute of the tensor, under the name that TorchDynamo gives it, so that marks of either kind are honoured. Guards take
-them into account: a tensor with other marks is captured anew.
+A mark is an attribute of the tensor, under the name that TorchDynamo gives it, so that marks of either kind are
+honoured. Guards take them into account: a tensor with other marks is captured anew.
 """
 
 import torch
@@ -39,7 +39,8 @@ def _check(name, tensor):
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
-    """Sizes of these dimensions (an int, or several) are dynamic from the first capture on, between min and max if given."""
+    """Sizes of these dimensions (an int, or several) are dynamic from the first capture on, between min and max if
+    given."""
     _check("mark_dynamic", t)
     if min is not None and max is not None and min > max:
         raise ValueError(f"mark_dynamic: {_of(t, index)}: min is {min}, and max is {max}")
@@ -57,7 +58,8 @@ def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize
 
 
 def _inner(tensor):
-    """What an instance of a wrapper class is made of, as far as it has as many dimensions: its sizes go with the tensor's."""
+    """What an instance of a wrapper class is made of, as far as it has as many dimensions: its sizes go with the
+    tensor's."""
     if not is_traceable_wrapper_subclass(tensor):
         return []
     parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
@@ -98,7 +100,8 @@ def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None
 
 
 def mark_static(t, index=None):
-    """Sizes of these dimensions (all by default) are constants also where they would become dynamic. Takes classes of modules too."""
+    """Sizes of these dimensions (all by default) are constants also where they would become dynamic. Takes classes of
+    modules too."""
     if isinstance(t, type) and issubclass(t, torch.nn.Module):
         t._dynamo_marked_static = True
         return t
@@ -109,6 +112,7 @@ def mark_static(t, index=None):
 
 
 def mark_static_address(t, guard=False):
-    """t stays at its address from call to call: CUDA graphs need not copy it. With guard=True its identity is guarded."""
+    """t stays at its address from call to call: CUDA graphs need not copy it. With guard=True its identity is
+    guarded."""
     _check("mark_static_address", t)
     t._dynamo_static_input_type = "guarded" if guard else "unguarded"

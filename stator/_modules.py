@@ -1,7 +1,8 @@
 """Compiled modules. A compiled module is still the module (docs/MODULES.md gives the reasons).
 
-It is an object of a class made for the purpose, a subclass of the module's class, and it has the very same `__dict__` as the module:
-parameters, buffers, submodules, hooks and plain attributes are shared, whichever of the two they are read or written through.
+It is an object of a class made for the purpose, a subclass of the module's class, and it has the very same `__dict__`
+as the module: parameters, buffers, submodules, hooks and plain attributes are shared, whichever of the two they are
+read or written through.
 """
 
 import abc
@@ -25,8 +26,8 @@ _set_class = object.__dict__["__class__"].__set__
 class CompiledModule(nn.Module, _core.CompiledModuleBase):
     """What stator.compile(module) returns; also known as stator.OptimizedModule."""
 
-    # The base's slots are not part of __dict__, so they are the compiled module's own. `__call__` is what a call of the module runs,
-    # compiled; it lies where CPython calls it straight from the object.
+    # The base's slots are not part of __dict__, so they are the compiled module's own. `__call__` is what a call of the
+    # module runs, compiled; it lies where CPython calls it straight from the object.
     __slots__ = ()
     __call__ = _core.CompiledModuleBase.__call__
     _orig_mod = _core.CompiledModuleBase._orig_mod
@@ -71,7 +72,8 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
 
     @property
     def _compile_kwargs(self):
-        """The arguments of the compile call. Lightning takes them down itself where it finds torch.compile, and looks for them here."""
+        """The arguments of the compile call. Lightning takes them down itself where it finds torch.compile, and looks
+        for them here."""
         settings = getattr(self._stator_compile, "settings", None)  # a disabled module has none
         given = settings.arguments if settings is not None else {"disable": True}
         return self.__dict__.get("_compile_kwargs") or {
@@ -83,7 +85,8 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
         self.__dict__["_compile_kwargs"] = given
 
     def __setattr__(self, name, value):
-        # nn.Module would make it a submodule of the module itself. Libraries put the module back that they found here, or what is inside.
+        # nn.Module would make it a submodule of the module itself. Libraries put the module back that they found here,
+        # or what is inside.
         if name == "_orig_mod":
             _share(self, value)
         else:

@@ -1,5 +1,5 @@
-"""What the nodes of a graph say beside their calls (`node.meta`): fakes, where inputs are read, stack traces. Called from graph/fx_record.cpp when
-somebody reads them, and by what needs fakes of inputs.
+"""What the nodes of a graph say beside their calls (`node.meta`): fakes, where inputs are read, stack traces. Called
+from graph/fx_record.cpp when somebody reads them, and by what needs fakes of inputs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def _sizes(mode: Any, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
 def bare_fake(
     mode: FakeTensorMode, size: Any, stride: Any, dtype: Any, device: torch.device, requires_grad: bool
 ) -> FakeTensor:
-    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the same for all."""
+    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the
+    same for all."""
     templates = mode.__dict__.setdefault("_stator_templates", {})
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         plain = torch.empty_strided(size, stride, dtype=dtype, device="meta")
@@ -145,8 +146,9 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def fake_plain_inputs(record: Any) -> None:
-    """Puts fakes of plain inputs where the mode looks for them; the others, and those with symbols among their sizes, are left to it. The
-    mode's own memory of them is weak, so they are kept beside it: while a backend is at work, and otherwise as long as the mode."""
+    """Puts fakes of plain inputs where the mode looks for them; the others, and those with symbols among their sizes,
+    are left to it. The mode's own memory of them is weak, so they are kept beside it: while a backend is at work, and
+    otherwise as long as the mode."""
     mode = record.fake_mode
     held = mode.__dict__.setdefault("_stator_inputs", [])
     memo = mode.fake_tensor_converter
@@ -214,12 +216,13 @@ def source_module(kind: type) -> type | None:
     return kind if known else None
 
 
-# ---- which sizes of an input are symbols, as ShapeEnv is told it ------------------------------------------------------------------
+# ---- which sizes of an input are symbols, as ShapeEnv is told it
+# ------------------------------------------------------------------
 
 
 def input_context(example: torch.Tensor, source: _fx.InputSource, number: Any, like: torch.Tensor | None = None) -> Any:
-    """Of a tensor and of what it is made of. number: the DimDynamic of sizes that are numbers, in `like` if it is given: the tensor's fake in
-    the trace. Others (also of nested tensors) are dynamic."""
+    """Of a tensor and of what it is made of. number: the DimDynamic of sizes that are numbers, in `like` if it is
+    given: the tensor's fake in the trace. Others (also of nested tensors) are dynamic."""
     from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext
 
     from stator import _torch_versions

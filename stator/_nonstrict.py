@@ -1,5 +1,5 @@
-"""Functions under nonstrict_trace: in a graph a call of one is a `Site`, which takes and gives the tensors and constants that the function's
-arguments and results consist of. Backends that trace see through it."""
+"""Functions under nonstrict_trace: in a graph a call of one is a `Site`, which takes and gives the tensors and
+constants that the function's arguments and results consist of. Backends that trace see through it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ATOMS = (
 
 
 class Site:
-    """One captured call. `owners` has an entry for each leaf of the arguments: None, or a module and the names of its tensors, which are
-    given in its place."""
+    """One captured call. `owners` has an entry for each leaf of the arguments: None, or a module and the names of its
+    tensors, which are given in its place."""
 
     def __init__(self, function, spec, owners):
         self.function = function
@@ -45,7 +45,8 @@ class Site:
                 tensors = {name: next(rest) for name in names}
                 stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, tensors, tie_weights=True))
                 leaves.append(module)
-            # Tensors that the function has from elsewhere are constants to what traces it, and to what a backend does with the result.
+            # Tensors that the function has from elsewhere are constants to what traces it, and to what a backend does
+            # with the result.
             if (mode := torch._guards.detect_fake_mode(given)) is not None:
                 from stator import _fake
 
@@ -80,7 +81,8 @@ def rebuilt(shape, leaves):
 
 
 class AllowedSite(Site):
-    """A call of a function under allow_in_graph with objects that the captured part made. `spec`: the shapes of args and kwargs."""
+    """A call of a function under allow_in_graph with objects that the captured part made. `spec`: the shapes of args
+    and kwargs."""
 
     def __init__(self, function, spec, count):
         super().__init__(function, spec, [None] * count)

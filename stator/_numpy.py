@@ -1,5 +1,6 @@
-"""NumPy in captured code. A node of the graph calls NumPy itself on arrays that share the tensors' memory, so that what comes out is NumPy's to the
-bit; a backend that traces the graph on tensors of its own gets torch's version of the function (torch._numpy) instead."""
+"""NumPy in captured code. A node of the graph calls NumPy itself on arrays that share the tensors' memory, so that what
+comes out is NumPy's to the bit; a backend that traces the graph on tensors of its own gets torch's version of the
+function (torch._numpy) instead."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def _resolve(path: str) -> Any:
     return lambda array: getattr(array, name)
 
 
-# ---- what comes out, from a run on arrays of the same kind ---------------------------------------------------------------------------
+# ---- what comes out, from a run on arrays of the same kind
+# ---------------------------------------------------------------------------
 
 
 def _sample(places: bool, shape: tuple[int, ...], dtype: torch.dtype, scalar: str | None, frozen: bool = False) -> Any:
@@ -174,8 +176,8 @@ def _has_arrays(spec: Any) -> bool:
 
 
 def kinds(path: str, spec: Any) -> Any:
-    """What the call gives: ("constant", value), ("none",), ("same",), ("out",), ("array", "frozen", "tensor" or "scalar", type, sizes, strides, dtype), or
-    ("tuple" or "list", kinds). None: it is left to NumPy."""
+    """What the call gives: ("constant", value), ("none",), ("same",), ("out",), ("array", "frozen", "tensor" or
+    "scalar", type, sizes, strides, dtype), or ("tuple" or "list", kinds). None: it is left to NumPy."""
     try:
         return _kinds(path, spec, False)
     except IndexError:
@@ -223,7 +225,8 @@ def freeze(array: np.ndarray) -> np.ndarray:
     return array
 
 
-# ---- the node of the graph -------------------------------------------------------------------------------------------------------------
+# ---- the node of the graph
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _map(function: Any, value: Any) -> Any:
@@ -298,7 +301,8 @@ def _stacked(value: Any) -> Any:
 
 
 def apply(path: str, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: tuple[int, ...] = ()) -> Any:
-    """`tensors`: which of the tensors among the arguments, counted in their order, are the program's own. The others stand for arrays."""
+    """`tensors`: which of the tensors among the arguments, counted in their order, are the program's own. The others
+    stand for arrays."""
     if _get_current_dispatch_mode() is not None or _is_traced(args) or _is_traced(kwargs):
         return _through_torch(path, args, kwargs)
     seen = itertools.count()

@@ -44,7 +44,8 @@ def has_listeners():
 
 
 def stats():
-    """Counters since the process started or reset_stats() was called, as a dict: captures, graphs, breaks, hits, misses and so on."""
+    """Counters since the process started or reset_stats() was called, as a dict: captures, graphs, breaks, hits, misses
+    and so on."""
     return _core.stats()
 
 

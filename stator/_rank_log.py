@@ -1,7 +1,7 @@
 """Captures on record, by rank: a digest of each in the log, and whole in files that `python -m stator ranks` compares.
 
-A file has one JSON object a line, written at once, so that it is whole up to where a process ended. Graph and guard texts hold no addresses,
-ids or set orders: equal programs give equal files in all ranks, whatever their hash seeds.
+A file has one JSON object a line, written at once, so that it is whole up to where a process ended. Graph and guard
+texts hold no addresses, ids or set orders: equal programs give equal files in all ranks, whatever their hash seeds.
 """
 
 import itertools
@@ -55,7 +55,8 @@ def load(folder):
 
 
 def first_difference(captures):
-    """The first capture that is not the same on all ranks: (its number, the field, {value: ranks}); None: there is none."""
+    """The first capture that is not the same on all ranks: (its number, the field, {value: ranks}); None: there is
+    none."""
     for number in range(max(map(len, captures.values()), default=0)):
         for field in FIELDS:
             values = {}

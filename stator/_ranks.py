@@ -1,9 +1,9 @@
-"""What carries the agreement of ranks (src/dist/): a process group of its own over torch.distributed, with its own time-out, and marks in the
-store, by which a rank that does not come is known by its number.
+"""What carries the agreement of ranks (src/dist/): a process group of its own over torch.distributed, with its own
+time-out, and marks in the store, by which a rank that does not come is known by its number.
 
-The group is made at the first exchange, by all ranks together. Exchanges are numbered; a rank that saw number n fail marks that in the store.
-Whoever came to it sees it fail, when a connection breaks or when the time is up: the ranks without a mark are those that did not come, or
-died in it. So nothing is written to the store as long as all is well.
+The group is made at the first exchange, by all ranks together. Exchanges are numbered; a rank that saw number n fail
+marks that in the store. Whoever came to it sees it fail, when a connection breaks or when the time is up: the ranks
+without a mark are those that did not come, or died in it. So nothing is written to the store as long as all is well.
 """
 
 import datetime
@@ -46,8 +46,8 @@ def rank():
 
 
 def set_compile_group(group):
-    """The ranks that agree on captures: those of this process group; None: all. For programs whose ranks do not all run the same model
-    (pipeline stages). To be called by all ranks of the group, before the first capture."""
+    """The ranks that agree on captures: those of this process group; None: all. For programs whose ranks do not all run
+    the same model (pipeline stages). To be called by all ranks of the group, before the first capture."""
     global _chosen, _link
     with _lock:
         _chosen, _link = group, None
@@ -97,7 +97,8 @@ class _Link:
         absent = self.ranks
         try:
             self.store.set(self._key(self.rank), "1")
-            # A connection that broke shows at once; others notice when their time is up, and may have come later than this one.
+            # A connection that broke shows at once; others notice when their time is up, and may have come later than
+            # this one.
             end = time.monotonic() + self.timeout + _GRACE
             while True:
                 absent = [r for r in absent if not self.store.check([self._key(r)])]
@@ -243,7 +244,8 @@ def guards_differ(site):
 
 
 def set_enable_guard_collectives(enabled):
-    """Whether ranks agree on each look-up of entries: a hit on all of them, or a capture on all. Returns what it was before."""
+    """Whether ranks agree on each look-up of entries: a hit on all of them, or a capture on all. Returns what it was
+    before."""
     before = config.guard_collectives
     config.guard_collectives = bool(enabled)
     return before

@@ -5,8 +5,8 @@ import torch
 from stator import _torch_versions
 from stator._loaded import loaded
 
-# What torch puts around inductor's code for inference. Without mutated or aliased inputs and outputs none of them has anything to do but to
-# switch off grad mode and autocast.
+# What torch puts around inductor's code for inference. Without mutated or aliased inputs and outputs none of them has
+# anything to do but to switch off grad mode and autocast.
 _IDLE = (
     "aot_module_simplified.<locals>.forward",
     "SerializableCompiledFunction",
@@ -15,7 +15,8 @@ _IDLE = (
 
 
 def innermost(compiled, outputs):
-    """inductor's own callable in `compiled`, which takes a list and gives this many outputs; None: it has none, or more is around it.
+    """inductor's own callable in `compiled`, which takes a list and gives this many outputs; None: it has none, or more
+    is around it.
 
     For a region without gradients, mutated inputs and aliases.
     """

@@ -1,6 +1,8 @@
-"""stator.save and stator.load: all that backends made for a compiled function or model in one file, for deployment (docs/CACHE.md).
+"""stator.save and stator.load: all that backends made for a compiled function or model in one file, for deployment
+(docs/CACHE.md).
 
-The file holds artifacts as the cache folder does (stator/_disk.py), the arguments of the compile call, and which sizes turned dynamic.
+The file holds artifacts as the cache folder does (stator/_disk.py), the arguments of the compile call, and which sizes
+turned dynamic.
 """
 
 import marshal
@@ -13,10 +15,11 @@ MISSES = ("capture", "error", "eager")
 
 
 def save(compiled, path, *, partial=False):
-    """Writes what backends have made for `compiled` (what stator.compile returned) to a file, for stator.load in another process.
+    """Writes what backends have made for `compiled` (what stator.compile returned) to a file, for stator.load in
+    another process.
 
-    Call it with every kind of input, and train one step if it is to be trained, before. A graph that cannot be kept is an error;
-    with partial=True it is left out. Returns the number of graphs in the file.
+    Call it with every kind of input, and train one step if it is to be trained, before. A graph that cannot be kept is
+    an error; with partial=True it is left out. Returns the number of graphs in the file.
     """
     call = _compile.compiled_call(compiled, "save")
     if call._stator_cache is None:
@@ -156,11 +159,12 @@ class File:
 
 
 def load(model, path, on_miss="capture", **arguments):
-    """Compiles `model` as stator.compile did before stator.save wrote the file, without calling the backend for what the file has.
+    """Compiles `model` as stator.compile did before stator.save wrote the file, without calling the backend for what
+    the file has.
 
-    on_miss: what a call does for which the file has no graph: "capture": the backend is called, as ever; "error": PackageError;
-    "eager": the graph runs as it was captured. Arguments of stator.compile may be given anew; without, they are those of the file.
-    The file holds code that runs: load it from nobody whose code you would not run.
+    on_miss: what a call does for which the file has no graph: "capture": the backend is called, as ever; "error":
+    PackageError; "eager": the graph runs as it was captured. Arguments of stator.compile may be given anew; without,
+    they are those of the file. The file holds code that runs: load it from nobody whose code you would not run.
     """
     if on_miss not in MISSES:
         raise ValueError(f"on_miss is one of {', '.join(map(repr, MISSES))}, not {on_miss!r}")

@@ -1,8 +1,8 @@
 """torch.compile(shapes_spec=...): which sizes and ints of the arguments are dynamic, and what holds between them.
 
-What is named is dynamic from the first capture on, and nothing is decided on its value; all else is static (behind a break: as without a
-spec). What has to hold is checked by a function around the compiled one, which is captured with it: so a call that breaks it is an error, and
-the graph may rely on it.
+What is named is dynamic from the first capture on, and nothing is decided on its value; all else is static (behind a
+break: as without a spec). What has to hold is checked by a function around the compiled one, which is captured with it:
+so a call that breaks it is an error, and the graph may rely on it.
 """
 
 from __future__ import annotations

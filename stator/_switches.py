@@ -93,8 +93,9 @@ def forbid_in_graph(fn):
 
 
 def nonstrict_trace(traceable_fn):
-    """Calls of the function that is returned become one graph node, whose arguments and results are any pytree of tensors and constants, and
-    modules. Captures do not look into it, backends that trace do; tensors that it reads from outside are not guarded."""
+    """Calls of the function that is returned become one graph node, whose arguments and results are any pytree of
+    tensors and constants, and modules. Captures do not look into it, backends that trace do; tensors that it reads from
+    outside are not guarded."""
     if not callable(traceable_fn):
         raise TypeError(f"nonstrict_trace takes a callable, not {type(traceable_fn).__name__}")
     from stator.polyfills import nonstrict
@@ -108,7 +109,8 @@ def nonstrict_trace(traceable_fn):
 
 
 def apart(result, known):
-    """A constant's tensors with those that the program has elsewhere (their addresses are `known`) as tensors of their own."""
+    """A constant's tensors with those that the program has elsewhere (their addresses are `known`) as tensors of their
+    own."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -127,7 +129,8 @@ def assume_constant_result(fn):
 
 
 def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
-    """Decorates a Python function that is traced wherever original_fn, usually one written in C, is called in a trace."""
+    """Decorates a Python function that is traced wherever original_fn, usually one written in C, is called in a
+    trace."""
     if not inspect.isroutine(original_fn):
         raise TypeError(f"substitute_in_graph expects a function, not {type(original_fn).__name__}")
 
@@ -186,12 +189,14 @@ def is_compiling():
 
 
 def dont_skip_tracing(fn=None):
-    """Modules that are never captured by themselves are inlined anyway, as a decorator of the caller: accepted, without effect."""
+    """Modules that are never captured by themselves are inlined anyway, as a decorator of the caller: accepted, without
+    effect."""
     return fn if fn is not None else dont_skip_tracing
 
 
 class _Disabler:
-    """disable() with its arguments: a decorator, and what a disabled module is made again with when it is copied or pickled."""
+    """disable() with its arguments: a decorator, and what a disabled module is made again with when it is copied or
+    pickled."""
 
     def __init__(self, reason):
         self.reason = reason
@@ -210,7 +215,8 @@ class _Disabler:
 
 
 def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
-    """fn runs eagerly also where compiled code calls it; with recursive=False only fn itself does, not what it calls."""
+    """fn runs eagerly also where compiled code calls it; with recursive=False only fn itself does, not what it
+    calls."""
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if recursive:
@@ -267,9 +273,10 @@ _stance = ("default", None)
 class set_stance:
     """How compiled code behaves from now on; as context manager or decorator, for a while.
 
-    "default"; "force_eager": run eagerly; "eager_on_recompile": use what is captured, run new cases eagerly; "fail_on_recompile":
-    raise for a new case; "eager_then_compile" (and "aot_eager_then_compile", which is the same here): run what is new eagerly once, then
-    capture it, with the sizes dynamic that were others the first time. force_backend, with the default stance: compile with this backend, whatever the compile calls said.
+    "default"; "force_eager": run eagerly; "eager_on_recompile": use what is captured, run new cases eagerly;
+    "fail_on_recompile": raise for a new case; "eager_then_compile" (and "aot_eager_then_compile", which is the same
+    here): run what is new eagerly once, then capture it, with the sizes dynamic that were others the first time.
+    force_backend, with the default stance: compile with this backend, whatever the compile calls said.
     """
 
     _dynamo_forbidden = True

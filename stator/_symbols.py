@@ -1,4 +1,5 @@
-"""Symbols of a captured graph as SymInts of a real ShapeEnv, and what a backend decides there as conditions on the symbols again.
+"""Symbols of a captured graph as SymInts of a real ShapeEnv, and what a backend decides there as conditions on the
+symbols again.
 
 Imported for graphs with symbols alone: it brings sympy.
 """
@@ -99,7 +100,8 @@ class Symbols:
         return self.shape_env.create_symfloatnode(made, hint=value, source=source)
 
     def _is_of_replay(self, expr: Any) -> bool:
-        """An equality of sizes of tensors that torch makes on its way from a base to a view of it, which no input has."""
+        """An equality of sizes of tensors that torch makes on its way from a base to a view of it, which no input
+        has."""
         sources = self.shape_env.var_to_sources
         return (
             isinstance(expr, sympy.Eq)
@@ -135,7 +137,8 @@ class Symbols:
 
 
 def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, StatefulSymbolicContext]]:
-    """Gives the record a FakeTensorMode whose ShapeEnv knows the graph's symbols and the conditions that the capture relies on.
+    """Gives the record a FakeTensorMode whose ShapeEnv knows the graph's symbols and the conditions that the capture
+    relies on.
 
     Returns the contexts of the inputs that have symbols.
     """
@@ -285,7 +288,8 @@ def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env:
 
 
 def _bind_outer(symbols: Symbols, fake: torch.Tensor, source: Any, env: Symbols) -> None:
-    """The symbols that torch has made for sizes of the whole, which it takes from the parts where it computes with them."""
+    """The symbols that torch has made for sizes of the whole, which it takes from the parts where it computes with
+    them."""
     for symbol, sources in symbols.shape_env.var_to_sources.items():
         if symbol in symbols._back:
             continue

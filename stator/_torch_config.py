@@ -1,7 +1,8 @@
-"""Settings that a program or a library makes in torch._dynamo.config and torch.compiler.config hold for Stator too, or are answered.
+"""Settings that a program or a library makes in torch._dynamo.config and torch.compiler.config hold for Stator too, or
+are answered.
 
-Only changes are taken over, so that what is set in stator.config itself stays until torch's entry of the same name changes. Called
-at each compile call, and before each capture where torch._dynamo.config has been loaded by somebody.
+Only changes are taken over, so that what is set in stator.config itself stays until torch's entry of the same name
+changes. Called at each compile call, and before each capture where torch._dynamo.config has been loaded by somebody.
 """
 
 import functools
@@ -16,7 +17,8 @@ _followed: dict[str, "_Followed"] = {}  # by the name of a config module
 
 
 class _Followed:
-    """One of torch's config modules, with what its entries were set to the last time: an entry that nobody has set costs one look."""
+    """One of torch's config modules, with what its entries were set to the last time: an entry that nobody has set
+    costs one look."""
 
     def __init__(self, theirs):
         self.title = theirs.__name__
@@ -83,7 +85,8 @@ def follow(theirs):
 
 @functools.cache
 def answer_variables():
-    """What the environment asks of TorchDynamo and is not done here: a setting that is made there is nobody's change."""
+    """What the environment asks of TorchDynamo and is not done here: a setting that is made there is nobody's
+    change."""
     for variable, name in _dynamo_settings.VARIABLES.items():
         text = os.environ.get(variable, "")
         if text not in ("", "0") and (answered := _dynamo_settings.answer(name, True)) is not None:

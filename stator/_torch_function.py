@@ -1,5 +1,5 @@
-"""How a call looks to __torch_function__: which function, and which arguments, torch hands to it. Asked of torch itself, with tensors of a
-subclass that only listens in the places of those that have a __torch_function__."""
+"""How a call looks to __torch_function__: which function, and which arguments, torch hands to it. Asked of torch
+itself, with tensors of a subclass that only listens in the places of those that have a __torch_function__."""
 
 import torch
 from torch.overrides import TorchFunctionMode

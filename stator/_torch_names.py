@@ -1,7 +1,8 @@
 """The public names of torch.compile, torch.compiler and torch._dynamo, and what becomes of each under Stator.
 
-After install() a name is Stator's own function (_install.py), torch's, where that does not need TorchDynamo, or one that answers.
-tests/python/test_names.py tries each, and docs/NAMES.md is made of these tables. Verdicts: works, differs, not here.
+After install() a name is Stator's own function (_install.py), torch's, where that does not need TorchDynamo, or one
+that answers. tests/python/test_names.py tries each, and docs/NAMES.md is made of these tables. Verdicts: works,
+differs, not here.
 """
 
 from __future__ import annotations

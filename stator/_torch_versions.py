@@ -1,4 +1,5 @@
-"""What torch has under other names in some of its versions. Nothing else in this package depends on torch's version; in C++, `src/tensor/` alone does."""
+"""What torch has under other names in some of its versions. Nothing else in this package depends on torch's version; in
+C++, `src/tensor/` alone does."""
 
 import contextvars
 import importlib.util
@@ -12,7 +13,8 @@ import torch
 from stator._loaded import loaded
 
 VERSION = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
-# docs/NAMES.md and docs/SEEDS.md are about this torch. Others have fewer names, and TorchDynamo does some things differently there.
+# docs/NAMES.md and docs/SEEDS.md are about this torch. Others have fewer names, and TorchDynamo does some things
+# differently there.
 DESCRIBED = (2, 13)
 # torch's UserError is one of its Unsupported before torch 2.12.
 USER_ERRORS_ARE_UNSUPPORTED = VERSION < (2, 12)
@@ -40,12 +42,14 @@ def inductor_with(kind: Any, mode: Any, options: Any, dynamic: Any, region: Any)
 
 
 def default_backend(registry: Any) -> Any:
-    """The backend that torch.compiler.set_default_backend named, from torch's registry; inductor before there was that function (2.13)."""
+    """The backend that torch.compiler.set_default_backend named, from torch's registry; inductor before there was that
+    function (2.13)."""
     return getattr(registry, "_default_backend", "inductor")
 
 
 def record_metrics(values: dict[str, Any]) -> None:
-    """For torch._dynamo.utils.get_compilation_metrics(), where somebody has loaded it. Fields differ between versions of torch."""
+    """For torch._dynamo.utils.get_compilation_metrics(), where somebody has loaded it. Fields differ between versions
+    of torch."""
     theirs = loaded("torch._dynamo.utils")
     if theirs is not None:
         kind = theirs.CompilationMetrics
@@ -53,7 +57,8 @@ def record_metrics(values: dict[str, Any]) -> None:
 
 
 def subclass_context(parts: dict[str, Any], inner: dict[str, Any], tracks_outer: bool) -> Any:
-    """What is known of the sizes of a tensor and of those that it is made of. Before torch 2.13 the outer sizes are always symbols."""
+    """What is known of the sizes of a tensor and of those that it is made of. Before torch 2.13 the outer sizes are
+    always symbols."""
     from torch.fx.experimental import symbolic_shapes
 
     kind = symbolic_shapes.SubclassSymbolicContext
@@ -79,15 +84,17 @@ def scan_restores_dim() -> bool:
 
 
 def functions_may_write() -> bool:
-    """Whether torch's operator for autograd functions knows of inputs that forward() writes to. Before torch 2.13 it takes no notice."""
+    """Whether torch's operator for autograd functions knows of inputs that forward() writes to. Before torch 2.13 it
+    takes no notice."""
     from torch._functorch.autograd_function import AutogradFunctionApply
 
     return _mentions(AutogradFunctionApply.__call__.__code__, "dirty_idx")
 
 
 def jacobian_rows(transform: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Sequence[Sequence[Any]]:
-    """For each result of the function its derivatives by each operand. Before torch 2.13 the transforms read data where there are several
-    of what they make a basis for (results for jacrev, operands for jacfwd), which a capture cannot: they are given one at a time."""
+    """For each result of the function its derivatives by each operand. Before torch 2.13 the transforms read data where
+    there are several of what they make a basis for (results for jacrev, operands for jacfwd), which a capture cannot:
+    they are given one at a time."""
     from torch._functorch import eager_transforms
 
     every = tuple(range(len(operands)))
@@ -110,7 +117,8 @@ def jacobian_rows(transform: Any, function: Callable[..., Any], operands: Sequen
 
 
 def is_idle_wrapper(function: Any) -> bool:
-    """Whether a function that AOTAutograd puts around inductor's has nothing to do. From torch 2.13 on such functions are left out."""
+    """Whether a function that AOTAutograd puts around inductor's has nothing to do. From torch 2.13 on such functions
+    are left out."""
     code = getattr(function, "__code__", None)
     if code is None or not function.__closure__:
         return False
@@ -123,8 +131,8 @@ def is_idle_wrapper(function: Any) -> bool:
 
 
 def tuning_is_open(graph: Any) -> bool:
-    """Whether what was found out in tuning is still gathered for a graph of inductor's; its first call ends that. One for all graphs before
-    torch 2.13."""
+    """Whether what was found out in tuning is still gathered for a graph of inductor's; its first call ends that. One
+    for all graphs before torch 2.13."""
     if hasattr(graph, "_compile_context"):
         return graph._compile_context is not None
     from torch._inductor.runtime.autotune_cache import AutotuneCacheBundler
@@ -133,7 +141,8 @@ def tuning_is_open(graph: Any) -> bool:
 
 
 def has_tangent(output: Any) -> bool:
-    """Whether AOTAutograd's backward is given a gradient of this output. Before torch 2.13 of every one that requires grad."""
+    """Whether AOTAutograd's backward is given a gradient of this output. Before torch 2.13 of every one that requires
+    grad."""
     return getattr(output, "requires_grad_for_backward", output.requires_grad)
 
 

@@ -1,4 +1,5 @@
-"""What a trace tells on its way: TORCH_LOGS words trace_source, trace_call and trace_bytecode, in TorchDynamo's form."""
+"""What a trace tells on its way: TORCH_LOGS words trace_source, trace_call and trace_bytecode, in TorchDynamo's
+form."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def instruction(code: CodeType, offset: int, stack: list[str]) -> None:
 
 
 def _marked(code: CodeType, offset: int) -> tuple[int, str]:
-    """The line of an instruction, and its source with the part marked that the instruction computes, as a traceback marks it."""
+    """The line of an instruction, and its source with the part marked that the instruction computes, as a traceback
+    marks it."""
     found = _instructions(code).get(offset)
     positions = found.positions if found is not None else None
     number = positions.lineno if positions is not None and positions.lineno else code.co_firstlineno

@@ -80,7 +80,8 @@ def guards(text: str) -> None:
 
 
 def plan(place: str, code: CodeType, offset: int, text: str) -> None:
-    """A capture that begins behind a break: the instructions, with the one at which it begins, and what the entry does in their place."""
+    """A capture that begins behind a break: the instructions, with the one at which it begins, and what the entry does
+    in their place."""
     name = f"{code.co_name}_at_{place.partition(' in ')[0].rpartition(':')[2]}"
     _text(f"{name}_ORIGINAL_BYTECODE", lambda: dis.Bytecode(code, current_offset=offset).dis())
     _text(f"{name}_PLAN", lambda: text)
@@ -119,7 +120,8 @@ def limit_reached(reasons: list[str], text: str) -> None:
 
 
 class Phases:
-    """The parts of a compilation on the timeline of a process: events in Chromium's form. The innermost is followed by the next one."""
+    """The parts of a compilation on the timeline of a process: events in Chromium's form. The innermost is followed by
+    the next one."""
 
     def __init__(self, *names: str) -> None:
         self.open: list[str] = []

@@ -1,4 +1,5 @@
-"""What the graph calls for torch.func's transforms: the transform of a captured function (a module over tensors, giving a tuple)."""
+"""What the graph calls for torch.func's transforms: the transform of a captured function (a module over tensors, giving
+a tuple)."""
 
 from __future__ import annotations
 
@@ -138,7 +139,8 @@ def one_round(test: Any, body: Callable[..., Any], carried: tuple[Any, ...], ext
 
 
 def product(func: Any, has_aux: bool, primals: Any, parts: Any, cotangents: Any) -> Any:
-    """What vjp's second result does where the real interpreter comes to it; traces have polyfills.transforms._product in its place."""
+    """What vjp's second result does where the real interpreter comes to it; traces have polyfills.transforms._product
+    in its place."""
     return torch.func.vjp(func, *primals, has_aux=has_aux)[1](cotangents)
 
 

@@ -1,7 +1,8 @@
-"""Tensors whose class has its own `__torch_dispatch__` and can be taken apart with `__tensor_flatten__` (wrapper subclasses).
+"""Tensors whose class has its own `__torch_dispatch__` and can be taken apart with `__tensor_flatten__` (wrapper
+subclasses).
 
-The tracer knows such a tensor by a fake instance of its class, made of FakeTensors; operations are asked by running them on it once.
-src/interpret/tensors/wrapper_tensors.cpp calls what is here.
+The tracer knows such a tensor by a fake instance of its class, made of FakeTensors; operations are asked by running
+them on it once. src/interpret/tensors/wrapper_tensors.cpp calls what is here.
 """
 
 import copy
@@ -17,7 +18,8 @@ from stator import _core, _fake, exc
 
 
 class Fakes:
-    """Fake instances for the tensors of one trace. They follow what the traced operations do, so no other trace may see them."""
+    """Fake instances for the tensors of one trace. They follow what the traced operations do, so no other trace may see
+    them."""
 
     def __init__(self, symbolic):
         self.env = None
@@ -88,7 +90,8 @@ class Fakes:
 
 
 def _of_class(fake, kind):
-    """A class may inherit a __tensor_unflatten__ that makes instances of the class it stands in; operations are for its own methods to decide."""
+    """A class may inherit a __tensor_unflatten__ that makes instances of the class it stands in; operations are for its
+    own methods to decide."""
     made = type(fake)
     if made is not kind and hasattr(made, "__tensor_flatten__") and issubclass(kind, made):
         fake.__class__ = kind
@@ -157,8 +160,8 @@ def _has_plain_sizes(tensor):
 
 
 def describe(real, open_sizes):
-    """(names of the inner tensors, check of all else, whether outer sizes are numbers, name of the tensor that ragged sizes come from);
-    a text: why it cannot be captured."""
+    """(names of the inner tensors, check of all else, whether outer sizes are numbers, name of the tensor that ragged
+    sizes come from); a text: why it cannot be captured."""
     if not is_traceable_wrapper_subclass(real):
         return "has __torch_dispatch__, but no __tensor_flatten__"
     names, metadata = real.__tensor_flatten__()
@@ -201,7 +204,8 @@ def equals(value):
 
 
 def bound(function, rest, named):
-    """function(tensor, *rest, **named) of the tensor alone, for nodes of graphs: meshes and placements are no arguments there."""
+    """function(tensor, *rest, **named) of the tensor alone, for nodes of graphs: meshes and placements are no arguments
+    there."""
 
     def call(tensor):
         return function(tensor, *rest, **named)
@@ -245,7 +249,8 @@ def _same_ragged(own, size):
     )
 
 
-# ---- fakes for node.meta ---------------------------------------------------------------------------------------------------------
+# ---- fakes for node.meta
+# ---------------------------------------------------------------------------------------------------------
 
 
 def moved(fake, mode, plain):

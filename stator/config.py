@@ -1,8 +1,9 @@
-"""Stator's settings: `stator.config.recompile_limit = 16`, or for a while `with stator.config.patch(recompile_limit=16): ...`.
+"""Stator's settings: `stator.config.recompile_limit = 16`, or for a while `with
+stator.config.patch(recompile_limit=16): ...`.
 
-Every entry has a type, which assignments are checked against, a default, a text (`config.describe()`) and an environment variable
-`STATOR_<NAME>` that is read at import; where TorchDynamo has a variable for the same thing, that one is read too. Settings hold for the
-whole process and all of its threads.
+Every entry has a type, which assignments are checked against, a default, a text (`config.describe()`) and an
+environment variable `STATOR_<NAME>` that is read at import; where TorchDynamo has a variable for the same thing, that
+one is read too. Settings hold for the whole process and all of its threads.
 """
 
 import contextlib
@@ -278,7 +279,8 @@ class _Config(types.ModuleType):
         return entry
 
     def __getattr__(self, name):
-        # Entries are attributes of the module, so that compiled code may read them like those of any other: this is for what is none.
+        # Entries are attributes of the module, so that compiled code may read them like those of any other: this is for
+        # what is none.
         if name.startswith("__"):
             raise AttributeError(name)
         return _values[self._known(name).name]

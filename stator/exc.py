@@ -1,5 +1,5 @@
-"""Exceptions that Stator raises. Where TorchDynamo has a counterpart, the class has its name and takes its constructor's arguments, so
-that code which catches or raises it by name works with either.
+"""Exceptions that Stator raises. Where TorchDynamo has a counterpart, the class has its name and takes its
+constructor's arguments, so that code which catches or raises it by name works with either.
 
 `StatorError` is the base; `TorchDynamoException` is the same class under the name that users know.
 """
@@ -86,7 +86,8 @@ TorchDynamoException = StatorError
 
 
 class InternalError(StatorError):
-    """Stator is wrong. Reaches the user only under STATOR_STRICT=1; otherwise the call runs eagerly and one warning tells of it."""
+    """Stator is wrong. Reaches the user only under STATOR_STRICT=1; otherwise the call runs eagerly and one warning
+    tells of it."""
 
 
 InternalTorchDynamoError = InternalError
@@ -178,7 +179,8 @@ class UserError(Unsupported if _torch_versions.USER_ERRORS_ARE_UNSUPPORTED else 
 
 
 class DataDependentBranch(UserError, Unsupported):
-    """A branch on what only the data tell, where a break is not allowed. TorchDynamo's is one of these two, by what was asked."""
+    """A branch on what only the data tell, where a break is not allowed. TorchDynamo's is one of these two, by what was
+    asked."""
 
     def __init__(self, msg):
         super().__init__(UserErrorType.DYNAMIC_CONTROL_FLOW, msg)
@@ -234,7 +236,8 @@ class BackendCompilerFailed(ShortenTraceback):
 
 
 class AccuracyError(StatorError):
-    """A compiled graph's results differ from eager's (config.repro_level = 4); `minifier_path` is the script that shows it, or None."""
+    """A compiled graph's results differ from eager's (config.repro_level = 4); `minifier_path` is the script that shows
+    it, or None."""
 
     def __init__(self, msg="", minifier_path=None):
         super().__init__(msg)
@@ -299,7 +302,8 @@ class ResumePrologueTracingError(StatorError):
     """Never raised here: there are no resume functions. For code that catches it."""
 
 
-# TorchDynamo's tracer speaks to itself in the classes below. Stator's does not; they are here for backends and tests that name them.
+# TorchDynamo's tracer speaks to itself in the classes below. Stator's does not; they are here for backends and tests
+# that name them.
 class RestartAnalysis(StatorError):
     def __init__(self, *args, restart_reason=None):
         super().__init__(*args)

@@ -1,11 +1,12 @@
 """One graph for all batch sizes: runs models of the peer zoo with sizes 2 to 64 and compares with eager.
 
-    tools/batch_sizes.py PEER_FOLDER [--backend aot_eager] [--models bert,gpt2] [--sizes 2,3,5,8,16,33,64] [--train] [--frontend both]
+    tools/batch_sizes.py PEER_FOLDER [--backend aot_eager] [--models bert,gpt2] [--sizes 2,3,5,8,16,33,64] [--train]
+    [--frontend both]
 
-The first size is captured as it is, the second makes the batch dynamic; every further size has to be served by what is there then.
---train compares gradients too. --frontend both runs TorchDynamo beside it, which may not need fewer graphs behind the first size (of models
-of which it captures something at all). Each model runs in a process of its own. Exits with 1 if a model is captured anew later, needs more
-than TorchDynamo, differs from eager, or fails.
+The first size is captured as it is, the second makes the batch dynamic; every further size has to be served by what is
+there then. --train compares gradients too. --frontend both runs TorchDynamo beside it, which may not need fewer graphs
+behind the first size (of models of which it captures something at all). Each model runs in a process of its own. Exits
+with 1 if a model is captured anew later, needs more than TorchDynamo, differs from eager, or fails.
 """
 
 import argparse

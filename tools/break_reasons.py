@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/BREAKS.md, one entry for each reason in src/breaks/reasons.def; --check only says whether the page is up to date."""
+"""Writes docs/BREAKS.md, one entry for each reason in src/breaks/reasons.def; --check only says whether the page is up
+to date."""
 
 import pathlib
 import re
@@ -51,7 +52,8 @@ def more(number):
 
 
 def _own_subject(sentence):
-    """Sentences that name their own subject, against those of which the program is the subject (`calls a function ...`)."""
+    """Sentences that name their own subject, against those of which the program is the subject (`calls a function
+    ...`)."""
     return sentence.split()[0] in ("a", "an", "the", "this", "stator.graph_break()")
 
 

@@ -1,9 +1,9 @@
 """Fails on an include that crosses a wall between the rooms of src/.
 
-The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
-tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
-(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from version to version, fields that CPython's reference
-does not describe) occurs in python/ alone.
+The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's
+headers occur in tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what
+depends on a CPython version (PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from
+version to version, fields that CPython's reference does not describe) occurs in python/ alone.
 A str's characters come from base/text.h alone: CPython's own call gives null for a str that no encoding knows.
 """
 
@@ -21,7 +21,8 @@ LAYOUT = re.compile(
     r"\btp_dict\b|\bma_version_tag\b|\b_PyDict_Next\b|\b_PyErr_GetTopmostException\b|\bPy_TPFLAGS_HEAPTYPE\b|\bcframe\b"
     r"|\b_PyMethodWrapper_Type\b"
 )
-# Fields that CPython's headers show and its reference does not: read through a macro of CPython's or a function of python/.
+# Fields that CPython's headers show and its reference does not: read through a macro of CPython's or a function of
+# python/.
 FIELD = re.compile(
     r"(?:->|\.)(ob_(?:item|size|digit|sval|fval|shash|exports)|ma_(?:used|keys|values)|tp_(?:version_tag|mro|subclasses|cache)"
     r"|ht_\w+|co_(?:nlocalsplus|nfreevars|ncellvars|nplaincellvars|localsplusnames|localspluskinds|code_adaptive|exceptiontable|extra)"

@@ -1,18 +1,21 @@
 """CPython's own tests, with every frame of theirs under Stator's evaluator: the results have to be those without it.
 
-    python tools/cpython_tests.py [test_generators ...] [--part [DATE]] [--table FILE] [--break-every 1|7|random:1] [--again] [--budget SECONDS] [--steps] [--count]
+    python tools/cpython_tests.py [test_generators ...] [--part [DATE]] [--table FILE] [--break-every 1|7|random:1]
+    [--again] [--budget SECONDS] [--steps] [--count]
 
-Each module runs in processes of its own, forked from one that has torch imported: as it is, and with every test, setUp and tearDown compiled
-(backend eager). Without names all modules of Lib/test are taken that come to an end within ten minutes as they are; which those are is found out once,
-and tests that fail then are not asked. What came of a module is kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on
-where it was (--again: does not). --part takes a part of the modules that are quick and were equal whenever they were run (tools/cpython_quick.txt:
-module, seconds), another one each day: for CI. What differs for a known reason is in tools/cpython_causes.txt. --table writes all results down.
---steps: what does not pay to be captured is run by the driver, instruction by instruction, where a program's frames go back to CPython's loop; it
-takes many times as long, and tests the driver more.
---count does that too, and adds a third run, in which CPython counts instructions, and prints the share of them that ran in captured entries or in the driver, one by
-one. Tests that end the counting (CPython drops a trace function when it runs into the recursion limit, and tests may take it away), or that execute
-more with the hook than were counted (the depth at which they reach that limit is another one), are left out of both numbers, and how many there
-are is printed. Exits with 1 if a result differs, a process dies, or an internal error was counted.
+Each module runs in processes of its own, forked from one that has torch imported: as it is, and with every test, setUp
+and tearDown compiled (backend eager). Without names all modules of Lib/test are taken that come to an end within ten
+minutes as they are; which those are is found out once, and tests that fail then are not asked. What came of a module is
+kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on where it was
+(--again: does not). --part takes a part of the modules that are quick and were equal whenever they were run
+(tools/cpython_quick.txt: module, seconds), another one each day: for CI. What differs for a known reason is in
+tools/cpython_causes.txt. --table writes all results down. --steps: what does not pay to be captured is run by the
+driver, instruction by instruction, where a program's frames go back to CPython's loop; it takes many times as long, and
+tests the driver more. --count does that too, and adds a third run, in which CPython counts instructions, and prints the
+share of them that ran in captured entries or in the driver, one by one. Tests that end the counting (CPython drops a
+trace function when it runs into the recursion limit, and tests may take it away), or that execute more with the hook
+than were counted (the depth at which they reach that limit is another one), are left out of both numbers, and how many
+there are is printed. Exits with 1 if a result differs, a process dies, or an internal error was counted.
 """
 
 from __future__ import annotations
@@ -123,8 +126,8 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
             return counters["watched_steps"] + counters["watched_captured"]
         return counters["counted"]
 
-    # The machinery around the tests stays native; what it calls of the tests' own does not. Tests may set a trace function, so that
-    # each of them is counted by itself.
+    # The machinery around the tests stays native; what it calls of the tests' own does not. Tests may set a trace
+    # function, so that each of them is counted by itself.
     def run(self: unittest.TestCase, method: Any) -> object:
         def counted() -> object:
             try:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Lays out the pages of the site in build/docs/pages: README.md as its index, docs/, examples and changes; links are set right for it."""
+"""Lays out the pages of the site in build/docs/pages: README.md as its index, docs/, examples and changes; links are
+set right for it."""
 
 import pathlib
 import re

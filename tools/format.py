@@ -1,7 +1,7 @@
 """Formats C and C++ files: tools/format.py [--check] [FILE ...], all of src/ and tests/cpp/ by default.
 
-Before clang-format, a comment behind code that makes the line longer than the limit goes above the line; clang-format would break the
-code for its sake.
+Before clang-format, a comment behind code that makes the line longer than the limit goes above the line; clang-format
+would break the code for its sake.
 """
 
 import pathlib

@@ -1,8 +1,8 @@
 """Builds the frame driver alone, without torch, for every CPython that is installed here, and runs its tests on each.
 
-The rooms base, python and bytecode, and the concrete actions of runtime/, are compiled against the version's own headers;
-tests/python/test_opcodes.py and test_driver.py then run against them. pytest comes from the environment that runs this script; what follows
-`--` is for it.
+The rooms base, python and bytecode, and the concrete actions of runtime/, are compiled against the version's own
+headers; tests/python/test_opcodes.py and test_driver.py then run against them. pytest comes from the environment that
+runs this script; what follows `--` is for it.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Makes GoogleTest's sources available to the build, on machines that need not have them.
 
-Looks at /usr/src (Debian's `googletest`), then at build/googletest; otherwise brings them there: from the source archive of mypy on
-PyPI, which carries a copy of GoogleTest, or from Debian's package, unpacked without being installed. Prints the folder.
+Looks at /usr/src (Debian's `googletest`), then at build/googletest; otherwise brings them there: from the source
+archive of mypy on PyPI, which carries a copy of GoogleTest, or from Debian's package, unpacked without being installed.
+Prints the folder.
 """
 
 import pathlib

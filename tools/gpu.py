@@ -1,5 +1,6 @@
-"""Runs tests/gpu, each file in a process of its own and several at once, for `make gpu`. All logs go into one file, and a summary to the terminal:
-what passed, what failed with which line, what was skipped and why. Goes on after failures."""
+"""Runs tests/gpu, each file in a process of its own and several at once, for `make gpu`. All logs go into one file, and
+a summary to the terminal: what passed, what failed with which line, what was skipped and why. Goes on after
+failures."""
 
 import argparse
 import concurrent.futures

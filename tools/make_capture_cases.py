@@ -1,7 +1,8 @@
 """Text cases of programs of the corpus: chooses the programs, and writes what each captures.
 
-    python tools/make_capture_cases.py texts FOLDER [-k words]   what every program captures; to compare before and after a change
-    python tools/make_capture_cases.py cases [--count 500]       tests/capture/<room>/<theme>.txt, for programs that show something new
+    python tools/make_capture_cases.py texts FOLDER [-k words]   what every program captures; to compare before and
+    after a change python tools/make_capture_cases.py cases [--count 500]       tests/capture/<room>/<theme>.txt, for
+    programs that show something new
 
 `pytest tests/python/test_capture_cases.py --update` refreshes the expectations of the cases that are there.
 """
@@ -36,8 +37,8 @@ ROOMS = {
 ROOM_OF = {theme: room for room, themes in ROOMS.items() for theme in themes.split()}
 LONGEST = 100  # lines of a case
 OTHERS = 5  # processes that have to capture the same
-# Capture something else in every other process, under pytest, or once torch._dynamo is imported (which turns checks of distributions off);
-# others of this kind show by themselves (steady).
+# Capture something else in every other process, under pytest, or once torch._dynamo is imported (which turns checks of
+# distributions off); others of this kind show by themselves (steady).
 UNSTEADY = {
     "stand_ins_as_keys.set_of_tensors",
     "del_and_weakref.del_raises",
@@ -64,7 +65,8 @@ def texts(programs, timeout=120):
 
 
 def steady(by_name):
-    """Without programs that capture something else in another process: addresses, hashes of strings, times, the import system's hooks."""
+    """Without programs that capture something else in another process: addresses, hashes of strings, times, the import
+    system's hooks."""
     same = by_name
     for seed in range(OTHERS):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/NAMES.md: what becomes of torch's names and settings under Stator; --check only says whether the page is up to date."""
+"""Writes docs/NAMES.md: what becomes of torch's names and settings under Stator; --check only says whether the page is
+up to date."""
 
 import pathlib
 import sys

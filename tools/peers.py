@@ -1,11 +1,12 @@
-"""Writes docs/PEERS.md: every test of PyTorch's own test/dynamo that means something, or that plain eager passes, and that fails here, with its cause.
+"""Writes docs/PEERS.md: every test of PyTorch's own test/dynamo that means something, or that plain eager passes, and
+that fails here, with its cause.
 
     python tools/peers.py RESULTS.details.json BASELINE_DYNAMO.json BASELINE_EAGER.json [> docs/PEERS.md]
 
-The first is what a run of the suites leaves ({suite: {"tests": {test: [outcome, seconds, message, graphs]}}}), the others the outcomes of both
-baselines ({suite: {test: outcome}}). Causes are kept by hand in docs/peer_causes.txt: a line `pattern: cause` for each, the pattern a regular
-expression over `suite::test message`; the first that fits holds. A test that none fits is listed with the run's own message, so that nothing is
-silent.
+The first is what a run of the suites leaves ({suite: {"tests": {test: [outcome, seconds, message, graphs]}}}), the
+others the outcomes of both baselines ({suite: {test: outcome}}). Causes are kept by hand in docs/peer_causes.txt: a
+line `pattern: cause` for each, the pattern a regular expression over `suite::test message`; the first that fits holds.
+A test that none fits is listed with the run's own message, so that nothing is silent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Runs test files side by side, each in a process of its own: tools/run_tests.py [--jobs n] [--breaks MODE ...] [--only plain|breaks] [FILE ...].
+"""Runs test files side by side, each in a process of its own: tools/run_tests.py [--jobs n] [--breaks MODE ...] [--only
+plain|breaks] [FILE ...].
 
-Files that took longest last time start first; times are CPU seconds, in build/test_times.json. A file that fails shows its whole output at once, and is named again at the end.
+Files that took longest last time start first; times are CPU seconds, in build/test_times.json. A file that fails shows
+its whole output at once, and is named again at the end.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/SEEDS.md from the tests of the documents' items (tests/python/seeds.py); --check only says whether the page is up to date."""
+"""Writes docs/SEEDS.md from the tests of the documents' items (tests/python/seeds.py); --check only says whether the
+page is up to date."""
 
 import pathlib
 import sys

@@ -1,7 +1,8 @@
 """A quick look at one pair of CPython and torch, for `make smoke`: is it right, does it capture, is it fast?
 
-Every eighth program of the corpus plain and every sixteenth with a break at each instruction, and a small decoder with inductor, whose capture
-and guards are timed beside TorchDynamo's. Prints the versions and one line of figures; fails on any difference from eager.
+Every eighth program of the corpus plain and every sixteenth with a break at each instruction, and a small decoder with
+inductor, whose capture and guards are timed beside TorchDynamo's. Prints the versions and one line of figures; fails on
+any difference from eager.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Puts bytecode into a wheel: `python tools/wheel_bytecode.py dist/stator-*.whl`.
 
-A start reads it whether or not the installer compiles anything, and whether or not the installation can be written to. Each file says by a
-hash which source it is of, so that a changed source counts. (The build backend leaves .pyc files out, so this is a step of its own.)
+A start reads it whether or not the installer compiles anything, and whether or not the installation can be written to.
+Each file says by a hash which source it is of, so that a changed source counts. (The build backend leaves .pyc files
+out, so this is a step of its own.)
 """
 
 import base64

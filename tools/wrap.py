@@ -1,7 +1,8 @@
 """Keeps comments and docs to 120 columns: tools/wrap.py [--check] [FILE ...].
 
-What goes past the last column moves to the next line of the same paragraph, or to a line of its own; nothing else is touched. Tables, blocks of
-code, and words that are longer than a line (addresses) stay as they are. docs/ROADMAP.md, which is a list of figures, is left alone.
+What goes past the last column moves to the next line of the same paragraph, or to a line of its own; nothing else is
+touched. Tables, blocks of code, and words that are longer than a line (addresses) stay as they are. docs/ROADMAP.md,
+which is a list of figures, is left alone.
 """
 
 import argparse
@@ -20,7 +21,8 @@ LIST = re.compile(r"(?:[-*+]|\d+\.)\s+")
 
 
 def moved(lines, starts, prefix_of, same_paragraph):
-    """The lines, with the tails of those in `starts` that are too long moved on. prefix_of(line): what its continuation begins with."""
+    """The lines, with the tails of those in `starts` that are too long moved on. prefix_of(line): what its continuation
+    begins with."""
     made = []
     waiting, prefix = "", ""
     for number, line in enumerate(lines):

@@ -1,5 +1,5 @@
-// Which blocks of this library's code have been reached: for the fuzzer that learns, in builds with STATOR_COUNT_BLOCKS alone (elsewhere the
-// table is empty, and nothing is counted).
+// Which blocks of this library's code have been reached: for the fuzzer that learns, in builds with STATOR_COUNT_BLOCKS
+// alone (elsewhere the table is empty, and nothing is counted).
 #pragma once
 
 #include "base/python.h"

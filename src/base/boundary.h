@@ -1,5 +1,5 @@
-// Where C++ meets CPython's way of failing: a null pointer with an error set becomes PythonError on the way in, and every C++ exception
-// becomes a Python one at a function that Python calls.
+// Where C++ meets CPython's way of failing: a null pointer with an error set becomes PythonError on the way in, and
+// every C++ exception becomes a Python one at a function that Python calls.
 #pragma once
 
 #include "base/check.h"

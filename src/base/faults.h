@@ -1,5 +1,6 @@
-// Faults on purpose, for tests: STATOR_FAIL_AT=n, or failAt(n), lets the n-th of the counted points fail, once. Points are where a capture asks for
-// memory or calls Python, before anything is committed. A call that is served from an entry passes none.
+// Faults on purpose, for tests: STATOR_FAIL_AT=n, or failAt(n), lets the n-th of the counted points fail, once. Points
+// are where a capture asks for memory or calls Python, before anything is committed. A call that is served from an
+// entry passes none.
 #pragma once
 
 #include <cstdint>

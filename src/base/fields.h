@@ -1,4 +1,5 @@
-// References that no Ref can hold: fields of objects that CPython allocates and frees, and what lives as long as the process.
+// References that no Ref can hold: fields of objects that CPython allocates and frees, and what lives as long as the
+// process.
 #pragma once
 
 #include "base/ref.h"

@@ -5,8 +5,8 @@
 
 namespace stator {
 
-// New reference. PyImport_ImportModule takes __import__ from the builtins of the frame that runs, which may be the program's and have none
-// (a named tuple's __new__) or another.
+// New reference. PyImport_ImportModule takes __import__ from the builtins of the frame that runs, which may be the
+// program's and have none (a named tuple's __new__) or another.
 inline PyObject* importModule(const char* name) {
   const Ref<> text = stealRef(PyUnicode_FromString(name));
   PyObject* loaded = text ? PyImport_GetModule(text.get()) : nullptr;

@@ -1,5 +1,5 @@
-// Single numbers of NumPy's: immutable, written in C, and with their value right behind the header. Known by name, so that nothing here needs
-// NumPy.
+// Single numbers of NumPy's: immutable, written in C, and with their value right behind the header. Known by name, so
+// that nothing here needs NumPy.
 #pragma once
 
 #include "base/python.h"

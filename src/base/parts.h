@@ -1,6 +1,7 @@
-// The parts of a container, one level of it, without a copy. Whoever looks into nested containers says what holds of one object and calls these
-// for those that it looks into; base/rebuilt.h is for those that make them anew.
-// Each stops at the first part of which `test(PyObject*)` is false, and says whether there was none. `test` changes no container.
+// The parts of a container, one level of it, without a copy. Whoever looks into nested containers says what holds of
+// one object and calls these for those that it looks into; base/rebuilt.h is for those that make them anew.
+// Each stops at the first part of which `test(PyObject*)` is false, and says whether there was none. `test` changes no
+// container.
 #pragma once
 
 #include "base/python.h"

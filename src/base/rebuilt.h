@@ -1,5 +1,6 @@
-// Containers made anew with other elements. Arguments of calls are nested containers, and whoever replaces what is in them is a walk: the
-// caller says what becomes of one element, here is how a container is taken apart and put together again.
+// Containers made anew with other elements. Arguments of calls are nested containers, and whoever replaces what is in
+// them is a walk: the caller says what becomes of one element, here is how a container is taken apart and put together
+// again.
 #pragma once
 
 #include "base/python.h"
@@ -64,8 +65,8 @@ Ref<> rebuiltDict(PyObject* value, Part& part) {
   return made;
 }
 
-// `part(PyObject*)` gives a Ref<>; null from it ends the walk, and is the answer, with its error if it has set one. Lists become plain ones.
-// `part` changes no container.
+// `part(PyObject*)` gives a Ref<>; null from it ends the walk, and is the answer, with its error if it has set one.
+// Lists become plain ones. `part` changes no container.
 template <class Part>
 Ref<> rebuilt(PyObject* container, Part&& part) {
   needStack();

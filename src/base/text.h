@@ -1,5 +1,5 @@
-// Characters of Python's strings, for names and messages: the only place that asks CPython for them. A str may hold what no encoding knows (a
-// lone surrogate, a path of strange bytes), and what should be a str may be anything else.
+// Characters of Python's strings, for names and messages: the only place that asks CPython for them. A str may hold
+// what no encoding knows (a lone surrogate, a path of strange bytes), and what should be a str may be anything else.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,6 @@
-// Random numbers that a captured part draws from Python's generators before its graph runs. If the graph then fails, they were not drawn.
-// Beside them, parameters that are made for the graph to fill: after a graph that failed half way they are what it left.
+// Random numbers that a captured part draws from Python's generators before its graph runs. If the graph then fails,
+// they were not drawn. Beside them, parameters that are made for the graph to fill: after a graph that failed half way
+// they are what it left.
 #pragma once
 
 #include "base/ref.h"

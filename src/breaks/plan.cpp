@@ -33,7 +33,8 @@ Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operand
   return tuple;
 }
 
-// The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the trace already ran them.
+// The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the
+// trace already ran them.
 PyTypeObject* nativeBase(PyTypeObject* type) {
   while (type->tp_base != nullptr && stator_is_user_class(type)) type = type->tp_base;
   return type;

@@ -1,6 +1,6 @@
-// What a captured part does when its guards hold, apart from the graph itself: a flat program over registers that gathers what is needed,
-// rebuilds the objects that the trace made, replays side effects, and says how the frame goes on. All that can fail comes before the
-// commit point; after it only stores happen.
+// What a captured part does when its guards hold, apart from the graph itself: a flat program over registers that
+// gathers what is needed, rebuilds the objects that the trace made, replays side effects, and says how the frame goes
+// on. All that can fail comes before the commit point; after it only stores happen.
 #pragma once
 
 #include "base/ref.h"
@@ -91,7 +91,8 @@ struct PlanStep {
 
 enum class ExitKind : uint8_t { kReturn, kBreak };
 
-// The state in which a frame goes on. The first is the driven frame itself, the others are callees that capture had inlined.
+// The state in which a frame goes on. The first is the driven frame itself, the others are callees that capture had
+// inlined.
 struct FrameState {
   Register function = kNull;  // callees only
   std::vector<Register> slots;
@@ -101,8 +102,8 @@ struct FrameState {
   Register instance = kNull;
 };
 
-// What the graph is given that no source leads to: a random number of Python's, which is drawn before the graph runs, or a parameter that
-// the program makes (breaks/draws.h).
+// What the graph is given that no source leads to: a random number of Python's, which is drawn before the graph runs,
+// or a parameter that the program makes (breaks/draws.h).
 struct Draw {
   const sources::Source* generator = nullptr;  // null: `method` is a function that makes something
   Ref<> method;                                // of random.Random
@@ -146,8 +147,9 @@ struct GeneratorDoors {
 };
 GeneratorDoors& generatorDoors();
 
-// Runs the value and effect steps. `registers` gets register_count entries. False with a Python error set on failure, which can only
-// happen before the commit point has been passed (afterwards an error is a bug: memory exhausted or a dict that refuses a store).
+// Runs the value and effect steps. `registers` gets register_count entries. False with a Python error set on failure,
+// which can only happen before the commit point has been passed (afterwards an error is a bug: memory exhausted or a
+// dict that refuses a store).
 bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
               std::vector<Ref<>>& registers);
 

@@ -1,4 +1,5 @@
-// Break reasons as data: stable numbers, a sentence for the user and a hint; the docs page is generated from reasons.def.
+// Break reasons as data: stable numbers, a sentence for the user and a hint; the docs page is generated from
+// reasons.def.
 #pragma once
 
 #include <cstdint>

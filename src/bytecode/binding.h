@@ -1,5 +1,5 @@
-// How a function takes its arguments, and how those of a call get into its slots, as CPython does it: one body for calls without a frame
-// (runtime/direct_call.cpp) and for calls in a trace (interpret/calls/inlining.cpp).
+// How a function takes its arguments, and how those of a call get into its slots, as CPython does it: one body for
+// calls without a frame (runtime/direct_call.cpp) and for calls in a trace (interpret/calls/inlining.cpp).
 #pragma once
 
 #include "base/ref.h"

@@ -140,8 +140,8 @@ void CodeInfo::decode() {
   }
 }
 
-// Entries of four numbers (start, length, target, depth and lasti), in code units, each number big-endian in groups of six bits: bit 7
-// marks the first byte of an entry, bit 6 says that the number goes on.
+// Entries of four numbers (start, length, target, depth and lasti), in code units, each number big-endian in groups of
+// six bits: bit 7 marks the first byte of an entry, bit 6 says that the number goes on.
 void CodeInfo::parseExceptionTable() {
   PyObject* table = stator_code_exception_table(code_);
   auto* at = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(table));
@@ -214,8 +214,8 @@ int CodeInfo::line(int opcode_offset) {
   return behind == lines_.begin() ? -1 : std::prev(behind)->second;
 }
 
-// Backward data flow to a fixed point. A slot that a handler needs is needed by every instruction of the range that leads there,
-// whatever that instruction stores: it may raise before it does.
+// Backward data flow to a fixed point. A slot that a handler needs is needed by every instruction of the range that
+// leads there, whatever that instruction stores: it may raise before it does.
 void CodeInfo::computeLiveness() {
   const size_t words = (slot_count_ + 63) / 64;
   const size_t count = instrs_.size();
@@ -303,7 +303,8 @@ void CodeInfo::computeLiveness() {
   }
 }
 
-// Forward from the start and from each handler; CPython's compiler makes the depth the same on all ways to an instruction.
+// Forward from the start and from each handler; CPython's compiler makes the depth the same on all ways to an
+// instruction.
 void CodeInfo::computeDepths() {
   depths_.assign(instrs_.size() + 1, -1);
   std::vector<int> work;

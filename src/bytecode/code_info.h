@@ -1,6 +1,7 @@
-// A code object, decoded once: instructions with their EXTENDED_ARG prefixes folded in, jump targets, exception table, the offsets at
-// which a frame may be entered, and which slots are still needed where. Cached in the code object's extra slot and freed with the code.
-// Relies on the un-specialised form of the code: CPython rewrites instructions in place while it runs them, but not their meaning.
+// A code object, decoded once: instructions with their EXTENDED_ARG prefixes folded in, jump targets, exception table,
+// the offsets at which a frame may be entered, and which slots are still needed where. Cached in the code object's
+// extra slot and freed with the code. Relies on the un-specialised form of the code: CPython rewrites instructions in
+// place while it runs them, but not their meaning.
 #pragma once
 
 #include "base/python.h"
@@ -37,7 +38,8 @@ class CodeInfo {
   explicit CodeInfo(PyCodeObject* code);
 
   const std::vector<Instr>& instrs() const { return instrs_; }
-  // Index of the instruction that the offset belongs to (its start, its opcode, its EXTENDED_ARG prefixes); -1 for anything else.
+  // Index of the instruction that the offset belongs to (its start, its opcode, its EXTENDED_ARG prefixes); -1 for
+  // anything else.
   int indexAt(int offset) const {
     unsigned unit = static_cast<unsigned>(offset) / 2;
     return unit < index_.size() ? index_[unit] : -1;
@@ -47,18 +49,20 @@ class CodeInfo {
   // The handler for an exception raised by the instruction whose opcode stands at `opcode_offset`.
   std::optional<Handler> findHandler(int opcode_offset) const;
 
-  // Whether a frame may be entered at this offset. Not inside EXTENDED_ARG; KW_NAMES, PRECALL and CALL (as far as the version has them) are
-  // one unit, entered at its first instruction; not in the prologue, where cells and generators are made.
+  // Whether a frame may be entered at this offset. Not inside EXTENDED_ARG; KW_NAMES, PRECALL and CALL (as far as the
+  // version has them) are one unit, entered at its first instruction; not in the prologue, where cells and generators
+  // are made.
   bool legalExit(int offset) const;
   bool isJumpTarget(int offset) const;
   // Offset of the first instruction behind the prologue's RESUME: the first legal one.
   int firstLegal() const { return first_legal_; }
 
-  // Whether the slot (fast local, cell or free variable) may still be read before it is overwritten, when the instruction at `offset` is
-  // the next to run; exception handlers counted. Frames also show their locals to locals(), debuggers and sys._getframe: see
-  // readsLocalsDynamically, and decide.
+  // Whether the slot (fast local, cell or free variable) may still be read before it is overwritten, when the
+  // instruction at `offset` is the next to run; exception handlers counted. Frames also show their locals to locals(),
+  // debuggers and sys._getframe: see readsLocalsDynamically, and decide.
   bool slotLive(int offset, int slot);
-  // The code names something that looks at its frame from outside: locals, vars, dir, eval, exec, _getframe, currentframe, stack.
+  // The code names something that looks at its frame from outside: locals, vars, dir, eval, exec, _getframe,
+  // currentframe, stack.
   bool readsLocalsDynamically() const { return reads_locals_dynamically_; }
 
   // Depth of the value stack when the instruction at `offset` is the next to run; -1 if nothing leads there.
@@ -104,13 +108,13 @@ class CodeInfo {
   std::vector<uint64_t> live_;  // bit rows, one for each instruction; empty until asked for
 };
 
-// For measurements: code from files whose path begins so is traced whatever the policy for its place is, and its instructions are counted.
-// Code that was decoded before is not affected.
+// For measurements: code from files whose path begins so is traced whatever the policy for its place is, and its
+// instructions are counted. Code that was decoded before is not affected.
 void watchFiles(const char* prefix);
 bool isWatched(PyCodeObject* code);
 
-// The CALL of a call unit (KW_NAMES and PRECALL come before it), which is where the call happens and what tracebacks name; any other
-// instruction itself.
+// The CALL of a call unit (KW_NAMES and PRECALL come before it), which is where the call happens and what tracebacks
+// name; any other instruction itself.
 const Instr* callOf(const Instr* instr);
 
 // How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.

@@ -1,5 +1,5 @@
-// What the one table, opcodes.def, says about the opcodes of the CPython that this build is for. The numbers are macros (LOAD_FAST, CALL,
-// ...), which this header brings along.
+// What the one table, opcodes.def, says about the opcodes of the CPython that this build is for. The numbers are macros
+// (LOAD_FAST, CALL, ...), which this header brings along.
 #pragma once
 
 #include "base/python.h"

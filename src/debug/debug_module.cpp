@@ -205,7 +205,8 @@ PyObject* ints(PyObject* self, PyObject*) {
   });
 }
 
-// reduce(still_fails, passes, body_of): passes of "calls", "functions", "values", "constants"; still_fails(from, candidate, names cut, pass)
+// reduce(still_fails, passes, body_of): passes of "calls", "functions", "values", "constants"; still_fails(from,
+// candidate, names cut, pass)
 // -> bool; body_of(function) -> its specimen or None
 PyObject* reduce(PyObject* self, PyObject* args) {
   return guarded([&] {

@@ -26,8 +26,8 @@ bool Reducer::keep(const std::vector<int>& calls, const std::string& pass) {
   return accept(keepCalls(current_, kept), pass);
 }
 
-// The shortest prefix that fails, by bisection. A failure need not be monotonic in the length; then the prefix found is a short one, and
-// the groups do the rest.
+// The shortest prefix that fails, by bisection. A failure need not be monotonic in the length; then the prefix found is
+// a short one, and the groups do the rest.
 void Reducer::truncateEnd() {
   size_t passes = 0;  // prefixes up to this length do not fail
   while (true) {

@@ -1,5 +1,5 @@
-// Delta debugging over a specimen: which smaller programs to try, in which order. What a failure is, and whether a candidate still shows
-// it, is the caller's business; here a candidate is asked for once at most.
+// Delta debugging over a specimen: which smaller programs to try, in which order. What a failure is, and whether a
+// candidate still shows it, is the caller's business; here a candidate is asked for once at most.
 #pragma once
 
 #include "debug/edit.h"
@@ -24,7 +24,8 @@ class Reducer {
         still_fails_(std::move(still_fails)),
         body_of_(std::move(body_of)) {}
 
-  // Calls: truncate the end, cut the start, then drop groups that get smaller, down to single calls, until nothing can go.
+  // Calls: truncate the end, cut the start, then drop groups that get smaller, down to single calls, until nothing can
+  // go.
   void reduceCalls();
   // Calls of higher-order operators: one of their functions' calls in their place.
   void inlineFunctions();

@@ -1,5 +1,6 @@
-// A graph under examination: the plain C++ graph, and beside it what is known of each value. Made from an FX graph (a captured one, or one
-// that AOTAutograd made), so that both stages are reduced by the same code. Values are known by name; names survive every edit.
+// A graph under examination: the plain C++ graph, and beside it what is known of each value. Made from an FX graph (a
+// captured one, or one that AOTAutograd made), so that both stages are reduced by the same code. Values are known by
+// name; names survive every edit.
 #pragma once
 
 #include "base/python.h"
@@ -34,14 +35,16 @@ struct Specimen {
   std::vector<int> reads(int index) const;
 };
 
-// `describe(fx_node)` gives (kind, facts, line, mutates). Raises (PythonError) for nodes that a specimen cannot hold: modules, attributes.
-// A function that another graph calls (`is_body`) keeps the structure of what it returns; such functions are constants among arguments.
+// `describe(fx_node)` gives (kind, facts, line, mutates). Raises (PythonError) for nodes that a specimen cannot hold:
+// modules, attributes. A function that another graph calls (`is_body`) keeps the structure of what it returns; such
+// functions are constants among arguments.
 Specimen fromFx(PyObject* fx_graph, PyObject* describe, bool is_body);
 
 // Equal for equal programs, whatever their values are called.
 uint64_t hashOf(const Specimen& specimen);
 
-// A copy of an argument with `swap(Node*) -> Ref<>` in the places of stand-ins and `constant(PyObject*) -> Ref<>` in those of constants.
+// A copy of an argument with `swap(Node*) -> Ref<>` in the places of stand-ins and `constant(PyObject*) -> Ref<>` in
+// those of constants.
 template <class Swap, class Constant>
 Ref<> rewritten(PyObject* value, Swap& swap, Constant& constant);
 

@@ -7,10 +7,10 @@
 //     }
 //     agreement.decision()
 //
-// One reduction of kHeadWords * 2 words settles the usual case, in which all ranks saw the same. Where only sizes and ints differ, a second
-// reduction finds which. Summaries are merged only where more differs: to find sizes that some ranks share, or to say who did what.
-// Every exchange, whatever it is about, begins with a reduction of the same length: ranks that are at different points of their program
-// find out by it, in place of waiting for each other.
+// One reduction of kHeadWords * 2 words settles the usual case, in which all ranks saw the same. Where only sizes and
+// ints differ, a second reduction finds which. Summaries are merged only where more differs: to find sizes that some
+// ranks share, or to say who did what. Every exchange, whatever it is about, begins with a reduction of the same
+// length: ranks that are at different points of their program find out by it, in place of waiting for each other.
 #pragma once
 
 #include "base/result.h"
@@ -47,9 +47,10 @@ struct Decision {
   std::string message;
 };
 
-// Records of several ranks put together. Merging is associative and commutative, and what comes out stays small however many ranks there
-// are: ranks that did the same are one group, and there are at most kMostGroups (what further ones did is not kept, only that they exist).
-// As bytes a summary has at most kLongestSummary: long texts are cut, and of the sizes the first by name are kept.
+// Records of several ranks put together. Merging is associative and commutative, and what comes out stays small however
+// many ranks there are: ranks that did the same are one group, and there are at most kMostGroups (what further ones did
+// is not kept, only that they exist). As bytes a summary has at most kLongestSummary: long texts are cut, and of the
+// sizes the first by name are kept.
 constexpr size_t kLongestSummary = size_t{32} * 1024;
 constexpr size_t kLongestText = 300;  // of a place, a reason, a source
 

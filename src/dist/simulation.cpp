@@ -18,7 +18,8 @@ int64_t rounds(int64_t ranks) {
   return count;
 }
 
-// One collective, for ranks that all want the same. The transport's own work (taking maxima, copying) is not counted as a rank's.
+// One collective, for ranks that all want the same. The transport's own work (taking maxima, copying) is not counted as
+// a rank's.
 class Exchange {
  public:
   Exchange(std::vector<Agreement>& ranks, Traffic& traffic, std::vector<double>& spent)

@@ -1,4 +1,5 @@
-// Many ranks in one process: each runs the real state machine, and what torch.distributed does on a machine room is done by counting.
+// Many ranks in one process: each runs the real state machine, and what torch.distributed does on a machine room is
+// done by counting.
 #pragma once
 
 #include "dist/agreement.h"
@@ -21,8 +22,8 @@ struct Traffic {
   double slowest_rank = 0;  // of computing, for one rank
 };
 
-// `seen` gives what a rank sees, given what has been made dynamic so far. Ends with the decision, which is the same on all ranks
-// (checked), and how many captures it took.
+// `seen` gives what a rank sees, given what has been made dynamic so far. Ends with the decision, which is the same on
+// all ranks (checked), and how many captures it took.
 struct Simulated {
   Decision decision;
   int64_t captures = 0;
@@ -32,8 +33,8 @@ Simulated simulate(
     int64_t ranks,
     const std::function<Record(int64_t rank, const std::vector<Change>& dynamic)>& seen);
 
-// The records of the rehearsed cases: "equal", "sizes" (each rank its own batch size), "stray" (one rank breaks elsewhere),
-// "branches" (sizes differ, and each rank reads other values besides).
+// The records of the rehearsed cases: "equal", "sizes" (each rank its own batch size), "stray" (one rank breaks
+// elsewhere), "branches" (sizes differ, and each rank reads other values besides).
 Simulated rehearse(const std::string& name, int64_t ranks, int64_t inputs);
 
 }  // namespace stator::dist

@@ -1,6 +1,6 @@
-// Compilation turns each call node into a step: where its arguments come from (an input, a slot, a constant, a container built anew) and
-// which slots are free afterwards. A run is one loop over the steps. Slots are reused, so a long graph needs no more of them than it has
-// values alive at once.
+// Compilation turns each call node into a step: where its arguments come from (an input, a slot, a constant, a
+// container built anew) and which slots are free afterwards. A run is one loop over the steps. Slots are reused, so a
+// long graph needs no more of them than it has values alive at once.
 #include "graph/executor.h"
 
 #include "base/check.h"
@@ -58,7 +58,8 @@ struct Step {
   Ref<> leave;  // enters a context, which this leaves
 };
 
-// torch's operator for checkpoints is for those that trace: by itself it draws other random numbers when it computes again.
+// torch's operator for checkpoints is for those that trace: by itself it draws other random numbers when it computes
+// again.
 Ref<> whatRuns(PyObject* target) {
   if (std::string_view(Py_TYPE(target)->tp_name) != "TagActivationCheckpoint")
     return newRef(target);
@@ -122,9 +123,10 @@ void forEachStorage(const Node& node, Visit&& visit) {
   forEachStandIn(node.kwargs.get(), use);
 }
 
-// If a graph that has written to something fails, the program goes on in the middle of it, and can get at values that the graph itself has no
-// more use for (runtime/run_entry.cpp). Most of them can be computed again then. Not so random numbers, what was computed of memory that was
-// written to later, and anything where other modes than the grad mode are switched: those are kept until the graph ends.
+// If a graph that has written to something fails, the program goes on in the middle of it, and can get at values that
+// the graph itself has no more use for (runtime/run_entry.cpp). Most of them can be computed again then. Not so random
+// numbers, what was computed of memory that was written to later, and anything where other modes than the grad mode are
+// switched: those are kept until the graph ends.
 std::vector<const Node*> lostForGood(const Graph& graph) {
   bool has_effects = false, other_modes = false;
   std::unordered_map<uint32_t, int> last_write;  // by storage
@@ -410,8 +412,8 @@ void describeFailure(const std::vector<Step>& steps, const Step& raising, PyObje
   }
 }
 
-// The contexts that the graph had entered and not yet left when it failed, innermost first. The values of those that leaving needs are
-// alive.
+// The contexts that the graph had entered and not yet left when it failed, innermost first. The values of those that
+// leaving needs are alive.
 void leaveContexts(const std::vector<Step>& steps, const Step& raising, PyObject** slot) {
   std::vector<const Step*> open;
   for (const Step& step : steps) {

@@ -1,5 +1,5 @@
-// Runs a captured graph directly: the call nodes in order, each by vectorcall, intermediate values freed at their last use.
-// Self-contained: owns what it needs of the graph (targets, constants, locations), so it outlives the trace.
+// Runs a captured graph directly: the call nodes in order, each by vectorcall, intermediate values freed at their last
+// use. Self-contained: owns what it needs of the graph (targets, constants, locations), so it outlives the trace.
 #pragma once
 
 #include "base/python.h"
@@ -32,9 +32,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Tuple of the outputs in graph.outputs() order; null with a Python error set. `inputs` are borrowed, in graph.inputs() order.
-  // May be entered again while it runs (other threads, recursion): a run keeps its state on its own stack.
-  // `failed` is filled if a node raises; contexts that the graph had entered are left by then.
+  // Tuple of the outputs in graph.outputs() order; null with a Python error set. `inputs` are borrowed, in
+  // graph.inputs() order. May be entered again while it runs (other threads, recursion): a run keeps its state on its
+  // own stack. `failed` is filled if a node raises; contexts that the graph had entered are left by then.
   Ref<> run(PyObject* const* inputs, size_t count, FailedRun* failed = nullptr) const;
   size_t inputCount() const;
   size_t outputCount() const;
@@ -48,8 +48,9 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// Adds the user's frames of a failed node to the traceback of the error that is set, innermost first. The outermost frame of the chain
-// is the one being driven: CPython adds it itself when the error is raised there, so it is left out unless `with_outermost`.
+// Adds the user's frames of a failed node to the traceback of the error that is set, innermost first. The outermost
+// frame of the chain is the one being driven: CPython adds it itself when the error is raised there, so it is left out
+// unless `with_outermost`.
 void addUserFrames(const Location* location, bool with_outermost);
 
 }  // namespace stator::graph

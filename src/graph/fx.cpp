@@ -1,6 +1,7 @@
-// Nodes are made by torch._C._NodeBase directly: its init, `_update_args_kwargs` (which keeps users and inputs) and `_prepend` (which links
-// and gives the sort key). That is what torch.fx.Graph.create_node comes down to, without its checks and look-ups; the tables that it keeps
-// beside the list (names, look-up by target, length) are filled here in the same form.
+// Nodes are made by torch._C._NodeBase directly: its init, `_update_args_kwargs` (which keeps users and inputs) and
+// `_prepend` (which links and gives the sort key). That is what torch.fx.Graph.create_node comes down to, without its
+// checks and look-ups; the tables that it keeps beside the list (names, look-up by target, length) are filled here in
+// the same form.
 #include "graph/fx.h"
 
 #include "base/boundary.h"
@@ -102,7 +103,8 @@ class Builder {
     finish();
     return graph_;
   }
-  // Of the GraphModule, by name: parameters, buffers, modules and functions that the graph calls; None if there are none.
+  // Of the GraphModule, by name: parameters, buffers, modules and functions that the graph calls; None if there are
+  // none.
   PyObject* attributes() const { return attributes_ ? attributes_.get() : Py_None; }
 
  private:
@@ -167,7 +169,8 @@ class Builder {
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
   }
 
-  // Tensor.random_(from, to), whose overload has a name that no text of a graph could say: AOTAutograd would write it down.
+  // Tensor.random_(from, to), whose overload has a name that no text of a graph could say: AOTAutograd would write it
+  // down.
   static bool isDrawBetween(const Node& node, PyObject* args, PyObject* kwargs) {
     return node.op == Op::kCallMethod && text(node.target.get()) == "random_" &&
            (PyTuple_GET_SIZE(args) > 2 || PyDict_GetItemString(kwargs, "from") != nullptr);

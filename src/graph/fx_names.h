@@ -1,5 +1,6 @@
-// Names in the FX graph: of values (unique, as torch.fx would give them) and of placeholders (from where the input is read, as TorchDynamo
-// writes it: L['self']._modules['linear']._parameters['weight'] becomes l_self_modules_linear_parameters_weight_).
+// Names in the FX graph: of values (unique, as torch.fx would give them) and of placeholders (from where the input is
+// read, as TorchDynamo writes it: L['self']._modules['linear']._parameters['weight'] becomes
+// l_self_modules_linear_parameters_weight_).
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,5 @@
-// What the lazy parts of one FX graph share: the captured graph and the values made so far. Lives as long as a node's meta does.
-// Python sees it as an object with `fake_mode` and `sources`; stator/_node_meta.py makes the fakes.
+// What the lazy parts of one FX graph share: the captured graph and the values made so far. Lives as long as a node's
+// meta does. Python sees it as an object with `fake_mode` and `sources`; stator/_node_meta.py makes the fakes.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,6 @@
-// Python source of an FX graph: the text that torch.fx's own generator writes, for the graphs that capture makes (and whatever is left of
-// them after a backend's edits). Each distinct target is looked up once; anything unusual is left to torch.fx.
+// Python source of an FX graph: the text that torch.fx's own generator writes, for the graphs that capture makes (and
+// whatever is left of them after a backend's edits). Each distinct target is looked up once; anything unusual is left
+// to torch.fx.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,5 @@
-// The captured graph while and after tracing: a list of nodes in program order. Small and plain: FX is built from it once, at the end,
-// and the executor runs it directly when no backend is asked.
+// The captured graph while and after tracing: a list of nodes in program order. Small and plain: FX is built from it
+// once, at the end, and the executor runs it directly when no backend is asked.
 #pragma once
 
 #include "base/python.h"
@@ -50,8 +50,8 @@ struct Node {
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
-  // mutates, but writes to nothing that was there before the graph (if no input is `written`) and draws no random number: running it
-  // twice is as good as once
+  // mutates, but writes to nothing that was there before the graph (if no input is `written`) and draws no random
+  // number: running it twice is as good as once
   bool repeatable = false;
   bool random = false;  // draws random numbers
   bool check = false;   // fails if the program would raise (interpret/tensors/checks.cpp)
@@ -60,12 +60,14 @@ struct Node {
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
   // of a node that enters a context: what leaves it, called with the node's value
   Ref<> leave;
-  // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
+  // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds
+  // them.
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
-  // What the trace knows the value by where facts do not say all: of a tensor whose class has its own __torch_dispatch__ a fake instance; of a
-  // plain tensor that such a one is made of the very FakeTensor in it; of a nested tensor's ragged size the SymInt.
+  // What the trace knows the value by where facts do not say all: of a tensor whose class has its own
+  // __torch_dispatch__ a fake instance; of a plain tensor that such a one is made of the very FakeTensor in it; of a
+  // nested tensor's ragged size the SymInt.
   Ref<> wrapper;
   Ref<> scalar_type;   // for symbolic scalars: int, float or bool; null for tensors
   symbolic::Dim size;  // of a symbolic int
@@ -87,7 +89,8 @@ struct Node {
   int output = -1;           // position among the outputs, see Graph::outputIndex
 };
 
-// The nodes in program order, as a range of `Node&`. (They are stored apart, so that pointers to them stay good when some are dropped.)
+// The nodes in program order, as a range of `Node&`. (They are stored apart, so that pointers to them stay good when
+// some are dropped.)
 template <class N>
 class NodeRange {
  public:
@@ -151,19 +154,20 @@ class Graph {
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
   std::string text(PyCodeObject* code) const;
-  // The calls and how they hang together, without numbers, strings, shapes and devices: equal for ranks that run one program.
+  // The calls and how they hang together, without numbers, strings, shapes and devices: equal for ranks that run one
+  // program.
   std::string structure() const;
 
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
-  // Of a function that another graph calls: its name, and what it gives: a structure of stand-ins and constants in place of the plain
-  // list of outputs.
+  // Of a function that another graph calls: its name, and what it gives: a structure of stand-ins and constants in
+  // place of the plain list of outputs.
   std::string name;
   Ref<> result;
   std::unique_ptr<Symbols> symbols;  // null: there are none
 
-  // What nodes point at plainly; those of a function that another graph calls, at that graph's too. The graph itself is not kept by the
-  // function: its nodes keep the function.
+  // What nodes point at plainly; those of a function that another graph calls, at that graph's too. The graph itself is
+  // not kept by the function: its nodes keep the function.
   struct Places {
     std::deque<Location> locations;
     std::deque<ModuleScope> scopes;

@@ -12,7 +12,8 @@ namespace stator::graph {
 class Executor;
 struct FailedRun;
 
-// While one lives on a thread, a runner that fails there leaves what it has computed; `executor` then names the graph (its address).
+// While one lives on a thread, a runner that fails there leaves what it has computed; `executor` then names the graph
+// (its address).
 class FailureScope {
  public:
   FailureScope();

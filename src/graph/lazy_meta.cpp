@@ -1,5 +1,6 @@
-// A subclass of dict. C code that takes dicts apart by itself (PyDict_Next, PyDict_Copy) would miss what is not made yet; but merging and
-// `**` look at tp_iter first and take the long way when it is not dict's own (CPython 3.11, dict_merge).
+// A subclass of dict. C code that takes dicts apart by itself (PyDict_Next, PyDict_Copy) would miss what is not made
+// yet; but merging and `**` look at tp_iter first and take the long way when it is not dict's own (CPython 3.11,
+// dict_merge).
 #include "graph/lazy_meta.h"
 
 #include "base/fields.h"

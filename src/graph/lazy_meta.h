@@ -1,5 +1,6 @@
-// node.meta of an FX node: a dict whose usual entries are made when they are read. Their keys are there from the start (`in`, len), copies
-// share what is made, and everything that needs all the values (iteration, items, update, equality, pickling) makes them first.
+// node.meta of an FX node: a dict whose usual entries are made when they are read. Their keys are there from the start
+// (`in`, len), copies share what is made, and everything that needs all the values (iteration, items, update, equality,
+// pickling) makes them first.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,6 @@
-// Every slot that C code could touch raises and sets the flag. Exempt are the hash (by identity: stand-ins may be keys), and garbage
-// collection. repr answers, for debuggers, but sets the flag too: a program that printed it would print something else than eager.
+// Every slot that C code could touch raises and sets the flag. Exempt are the hash (by identity: stand-ins may be
+// keys), and garbage collection. repr answers, for debuggers, but sets the flag too: a program that printed it would
+// print something else than eager.
 #include "graph/stand_in.h"
 
 #include "base/fields.h"
@@ -11,8 +12,8 @@ namespace stator::graph {
 
 namespace {
 
-// Under the GIL like all Python state; one flag for the process suffices, since a capture never gives up the GIL inside a native call
-// that it then tests for a leak without having seen its own flag first.
+// Under the GIL like all Python state; one flag for the process suffices, since a capture never gives up the GIL inside
+// a native call that it then tests for a leak without having seen its own flag first.
 bool leaked = false;
 
 void leak(const char* slot) {
@@ -186,7 +187,8 @@ Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, PyObject* apparent
   self->meta = meta;
   self->apparent_type = Ref<>::create(apparent_type).release();
   auto* object = reinterpret_cast<PyObject*>(self);
-  // A class of a function's body may take part in a cycle. Others are not tracked: who goes through gc.get_objects() asks each for its class.
+  // A class of a function's body may take part in a cycle. Others are not tracked: who goes through gc.get_objects()
+  // asks each for its class.
   if (sources::isShortLived(apparent_type)) PyObject_GC_Track(object);
   return Ref<>::steal(object);
 }

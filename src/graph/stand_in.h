@@ -1,5 +1,6 @@
-// The Python object that stands for a graph value while tracing: a tensor, or a symbolic int, float or bool. No native code may see one:
-// every slot of the type raises and sets a sticky flag that the tracer tests after each native call. Hashes by identity.
+// The Python object that stands for a graph value while tracing: a tensor, or a symbolic int, float or bool. No native
+// code may see one: every slot of the type raises and sets a sticky flag that the tracer tests after each native call.
+// Hashes by identity.
 #pragma once
 
 #include "base/python.h"

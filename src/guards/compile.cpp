@@ -1,5 +1,5 @@
-// From the set of guards to the flat program: builds the tree of what has to be read, orders it (cheap and likely to fail first), and
-// lays it out so that each object is entered once.
+// From the set of guards to the flat program: builds the tree of what has to be read, orders it (cheap and likely to
+// fail first), and lays it out so that each object is entered once.
 #include "base/check.h"
 #include "base/stack_room.h"
 #include "guards/facts.h"
@@ -84,7 +84,8 @@ class Compiler {
  private:
   const Guard& guard(uint32_t index) const { return program_.guards[index]; }
 
-  // --- the tree -------------------------------------------------------------------------------------------------------------------
+  // --- the tree
+  // -------------------------------------------------------------------------------------------------------------------
 
   void place(uint32_t index) {
     const Guard& fact = guard(index);
@@ -166,7 +167,8 @@ class Compiler {
     return node.weight;
   }
 
-  // --- emission -------------------------------------------------------------------------------------------------------------------
+  // --- emission
+  // -------------------------------------------------------------------------------------------------------------------
 
   Op& emit(Code code, const Node* node, uint32_t guard_index = kNoGuard) {
     program_.ops.push_back(Op{code});

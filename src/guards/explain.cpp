@@ -48,7 +48,8 @@ std::string repr(PyObject* object) {
 
 namespace {
 
-// The elements of a set of constants, sorted: their order is another one in every process. Empty: it has others, or none.
+// The elements of a set of constants, sorted: their order is another one in every process. Empty: it has others, or
+// none.
 std::string sorted(PyObject* set) {
   std::vector<std::string> items;
   PyObject* item = nullptr;

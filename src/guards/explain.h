@@ -15,7 +15,8 @@ std::string qualifiedTypeName(PyTypeObject* type);  // builtins and __main__ go 
 std::string withArticle(const std::string& name);   // a Model, an Entry
 std::string utf8(PyObject* text);
 std::string differs(const std::string& what, const std::string& was, const std::string& is);
-// Whether the guard holds for what its source leads to now, as far as the value tells; false for kinds of which it does not.
+// Whether the guard holds for what its source leads to now, as far as the value tells; false for kinds of which it does
+// not.
 bool holdsFor(const Guard& guard, PyObject* seen);
 // One guard as a Python expression: `type(L['self']) is Model`, `L['n'] == 3`.
 std::string describe(const Guard& guard, PyCodeObject* code);

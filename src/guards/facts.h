@@ -7,7 +7,8 @@
 
 namespace stator::guards {
 
-// The instance dict of an object that has none yet (inline values) is handed around as the object itself, marked by the lowest bit.
+// The instance dict of an object that has none yet (inline values) is handed around as the object itself, marked by the
+// lowest bit.
 inline PyObject* asInstanceDict(PyObject* object) {
   return reinterpret_cast<PyObject*>(reinterpret_cast<uintptr_t>(object) | 1);
 }
@@ -20,8 +21,8 @@ inline PyObject* ownerOfDict(PyObject* value) {
 // The instance dict of `object`: the dict, the marked object, or null if it cannot have one.
 PyObject* instanceDictOf(PyObject* object);
 
-// Whether the value can be compared by sameConstant: exact int, bool, float, complex, str, bytes, None, ..., torch.device and
-// tuples (torch.Size too), frozensets, slices and ranges of them.
+// Whether the value can be compared by sameConstant: exact int, bool, float, complex, str, bytes, None, ...,
+// torch.device and tuples (torch.Size too), frozensets, slices and ranges of them.
 bool isConstant(PyObject* value);
 // Same type and equal, deeply: 1, True and 1.0 differ; floats by their bits, so NaN equals itself and 0.0 is not -0.0.
 bool sameConstant(PyObject* seen, PyObject* expected);

@@ -1,5 +1,5 @@
-// Guards: the facts that a capture relied on. Collected while tracing as (source, kind, expected), compiled at the end into one flat
-// program that a later call runs; a failed guard explains itself in the user's terms from the same body.
+// Guards: the facts that a capture relied on. Collected while tracing as (source, kind, expected), compiled at the end
+// into one flat program that a later call runs; a failed guard explains itself in the user's terms from the same body.
 #pragma once
 
 #include "base/ref.h"
@@ -54,7 +54,8 @@ struct Guard {
   std::vector<TypeLookup> names;
 };
 
-// What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a source.
+// What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a
+// source.
 struct Relations {
   // null: known only when the graph runs, in no condition
   std::vector<const sources::Source*> symbols;
@@ -76,11 +77,13 @@ class GuardSet {
   GuardSet();
   ~GuardSet();
   void add(Guard guard);
-  // `name` was looked up in `type` (the type of the value at `source`, or a type itself); `result` null: it was not there. A type has one
-  // guard, however many values and names led to it: as long as its version stands, nothing else is looked at.
+  // `name` was looked up in `type` (the type of the value at `source`, or a type itself); `result` null: it was not
+  // there. A type has one guard, however many values and names led to it: as long as its version stands, nothing else
+  // is looked at.
   void addTypeLookup(const sources::Source* source, PyTypeObject* type, PyObject* name,
                      PyObject* result);
-  // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
+  // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the
+  // guard stricter).
   void truncate(size_t size);
   // Whether tensors require grad is no part of their guards.
   void ignoreGrads();
@@ -108,12 +111,13 @@ class GuardProgram {
   std::string symbolText(PyCodeObject* code) const;
   // The same; `values` then holds what the wanted sources led to, in their order.
   bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
-  // The same without a reference for each: `values` live as long as nobody changes what they were found in, and `made`, which owns what came
-  // into being by the asking. Both are empty before.
+  // The same without a reference for each: `values` live as long as nobody changes what they were found in, and `made`,
+  // which owns what came into being by the asking. Both are empty before.
   bool check(const sources::Roots& roots, std::vector<PyObject*>& values, std::vector<Ref<>>& made);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
-  // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.
+  // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and
+  // measurements.
   void allowReplay(bool allowed);
   struct Counts {
     uint64_t replayed = 0;  // subtrees answered from memory
@@ -126,7 +130,8 @@ class GuardProgram {
   bool dead() const;
   // All guards as text, one a line, with their sources.
   std::string text(PyCodeObject* code) const;
-  // What each guard costs by itself, and what all of them cost together as they are checked; for a call whose guards hold.
+  // What each guard costs by itself, and what all of them cost together as they are checked; for a call whose guards
+  // hold.
   struct Cost {
     std::string guard;
     double nanoseconds;

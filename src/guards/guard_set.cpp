@@ -38,8 +38,8 @@ bool sameFact(const Guard& left, const Guard& right) {
 
 }  // namespace
 
-// Open addressing over positions in `guards_`. A slot may be stale after truncate: its guard is gone, or another one stands there, and
-// then it does not compare equal.
+// Open addressing over positions in `guards_`. A slot may be stale after truncate: its guard is gone, or another one
+// stands there, and then it does not compare equal.
 struct GuardSet::Index {
   struct Slot {
     size_t hash = 0;

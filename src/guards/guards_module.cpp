@@ -1,5 +1,6 @@
-// A source is described as ("local", 0), ("attr", base, "name"), ("list_item", base, 3) ...; a guard as (kind, source, expected) or, for
-// "same" and "not_same", (kind, source, other source). A frame is a list of locals, in which NotImplemented stands for an unbound one.
+// A source is described as ("local", 0), ("attr", base, "name"), ("list_item", base, 3) ...; a guard as (kind, source,
+// expected) or, for "same" and "not_same", (kind, source, other source). A frame is a list of locals, in which
+// NotImplemented stands for an unbound one.
 #include "guards/guards_module.h"
 
 #include "base/boundary.h"

@@ -1,4 +1,5 @@
-// Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
+// Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on
+// (replay.h).
 #include "base/check.h"
 #include "base/error_aside.h"
 #include "base/hot.h"
@@ -105,7 +106,8 @@ PyObject* itemOf(PyObject* tuple, size_t index) {
 
 #define STATOR_OP_METHOD [[gnu::always_inline]] inline
 
-// One run over ops: a method for each (ops.def), which says whether what it asks for holds, and takes down what it relied on if asked to.
+// One run over ops: a method for each (ops.def), which says whether what it asks for holds, and takes down what it
+// relied on if asked to.
 template <bool kRecording>
 class Check {
  public:

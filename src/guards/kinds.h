@@ -1,4 +1,5 @@
-// The body of each kind of guard (kinds.def): the test that a check runs, and the words for what was expected and for how a value differs.
+// The body of each kind of guard (kinds.def): the test that a check runs, and the words for what was expected and for
+// how a value differs.
 #pragma once
 
 #include "guards/explain.h"
@@ -44,8 +45,8 @@ struct OfValue : AnyKind {
   }
 };
 
-// bool holds(value, op): whether a value is as expected; of kinds about a value. It runs no user code and sets no error.
-// string difference(guard, seen): why it does not hold.
+// bool holds(value, op): whether a value is as expected; of kinds about a value. It runs no user code and sets no
+// error. string difference(guard, seen): why it does not hold.
 template <GuardKind>
 struct Kind;
 

@@ -127,7 +127,8 @@ void LooseReferences::loosen(const sources::SourceSet& sources) {
   }
   for (TypeVersion& version : program_.versions) loosenType(version);
   for (Guard& guard : program_.guards) {
-    // The descriptor itself, as an entry of a class: the guard of the class's version speaks of it too, and does not rely on its address.
+    // The descriptor itself, as an entry of a class: the guard of the class's version speaks of it too, and does not
+    // rely on its address.
     if (guard.kind != GuardKind::kIs || guard.source->kind != sources::SourceKind::kClassDict)
       continue;
     const auto descriptor = TypeVersion::OwnDescriptor::of(guard.source->key, guard.expected.get());

@@ -170,7 +170,8 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   STATOR_CHECK(kTensorPartsGiven);
   impl_->guards = guards.all();
   for (Guard& guard : impl_->guards) {
-    // What capture and the backend imported on the way has registered classes of its own: the token counts from here on.
+    // What capture and the backend imported on the way has registered classes of its own: the token counts from here
+    // on.
     if (guard.kind == GuardKind::kAbcToken) {
       Ref<> module = stealRef(importModule("_abc"));
       Ref<> token = module ? stealRef(PyObject_CallMethod(module.get(), "get_cache_token", nullptr))

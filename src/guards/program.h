@@ -1,7 +1,9 @@
-// The flat guard program, private to this room: operations over registers, one for each source that is read, in one array.
+// The flat guard program, private to this room: operations over registers, one for each source that is read, in one
+// array.
 //
-// A dict (or an object's attributes) is entered once and then read by key: `kEnter*` finds its keys and values, the `kKey*` behind it
-// each know at which index their key stood the last time. If the key still stands there, a read is two loads and a compare.
+// A dict (or an object's attributes) is entered once and then read by key: `kEnter*` finds its keys and values, the
+// `kKey*` behind it each know at which index their key stood the last time. If the key still stands there, a read is
+// two loads and a compare.
 #pragma once
 
 #include "base/ref.h"
@@ -74,7 +76,8 @@ struct TypeVersion {
   bool strict = false;  // no names: any change counts
   std::vector<TypeLookup> names;
   std::vector<const void*> mro;  // classes, borrowed: __bases__ may be set
-  // A descriptor that holds the class (`__slots__`) or functions of its body, found under the name: not held, but known by what it holds.
+  // A descriptor that holds the class (`__slots__`) or functions of its body, found under the name: not held, but known
+  // by what it holds.
   struct OwnDescriptor {
     Ref<> name;
     PyTypeObject* kind = nullptr;
@@ -90,8 +93,9 @@ struct TypeVersion {
 
 class Tree;
 
-// References to objects that a program makes and drops as it runs (sources/short_lived.h), which it must be free to drop: they are given up,
-// and with the first such object that goes the guards can hold no more. The pointers stay, for comparisons and explanations.
+// References to objects that a program makes and drops as it runs (sources/short_lived.h), which it must be free to
+// drop: they are given up, and with the first such object that goes the guards can hold no more. The pointers stay, for
+// comparisons and explanations.
 class LooseReferences {
  public:
   explicit LooseReferences(GuardProgram::Impl& program) : program_(program) {}
@@ -124,8 +128,8 @@ struct GuardProgram::Impl {
     uint32_t guard = kNoGuard;
   };
   std::vector<Origin> origins;
-  // Where checks failed lately is asked first: of many entries that differ deep down, those that do not fit say so at once. Only long
-  // programs look for it, and one that holds for a while is let go.
+  // Where checks failed lately is asked first: of many entries that differ deep down, those that do not fit say so at
+  // once. Only long programs look for it, and one that holds for a while is let go.
   uint32_t suspect = kNoGuard;
   uint16_t failed_in_a_row = 0;
   uint16_t suspect_held = 0;

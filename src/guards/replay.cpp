@@ -39,7 +39,8 @@ STATOR_HOT bool isCold(const Record& record) {
   return cycles() - before >= kColdCycles;
 }
 
-// Then all of it is asked for at once and in the order of addresses, which memory serves best; an address that is gone is asked for in vain.
+// Then all of it is asked for at once and in the order of addresses, which memory serves best; an address that is gone
+// is asked for in vain.
 STATOR_HOT void fetchIfCold(Machine& machine, const Record& record) {
   if (record.lines.empty()) return;
   if (!machine.cold.has_value()) machine.cold = isCold(record);

@@ -1,12 +1,15 @@
-// The second level of the guard program: a subtree that was found good is remembered as the memory that said so, a list of (address,
-// word). As long as every word stands, all facts of the subtree hold: a dict by its version tag, an object by its type, its dict and its
-// values, a list by its array. CPython gives every change of a dict a number of its own, so a version is proof without the dict's address.
+// The second level of the guard program: a subtree that was found good is remembered as the memory that said so, a list
+// of (address, word). As long as every word stands, all facts of the subtree hold: a dict by its version tag, an object
+// by its type, its dict and its values, a list by its array. CPython gives every change of a dict a number of its own,
+// so a version is proof without the dict's address.
 //
-// No object is kept alive for that. Each address was reached through words of a lower level, and words are compared level by level: where all
-// words below stand unchanged, what the next ones lie in is alive. Within a level the order is free, so that words are compared in the order
-// of their addresses and several at a time. Tensors' facts and what has no version are checked anew each time.
+// No object is kept alive for that. Each address was reached through words of a lower level, and words are compared
+// level by level: where all words below stand unchanged, what the next ones lie in is alive. Within a level the order
+// is free, so that words are compared in the order of their addresses and several at a time. Tensors' facts and what
+// has no version are checked anew each time.
 //
-// Where somebody tells of changes (watch.h), words that cannot change untold are looked at only when something was told.
+// Where somebody tells of changes (watch.h), words that cannot change untold are looked at only when something was
+// told.
 #pragma once
 
 #include "guards/program.h"
@@ -109,7 +112,8 @@ struct Recorder {
     if (record.watch) record.watch->add(dict);
     word(at, record.watch != nullptr);
   }
-  // Whether an object's class and dict are told of: one that may be another object at the same address was made so without a word.
+  // Whether an object's class and dict are told of: one that may be another object at the same address was made so
+  // without a word.
   bool tellsOf(PyObject* object, Proof of) {
     return record.watch && of == Proof::kSameObject && record.watch->tellsOf(Py_TYPE(object));
   }
@@ -145,7 +149,8 @@ void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type);
 
 class Tree {
  public:
-  // A root of kNoRegister: a tree over the process, whose roots are the frame's globals and builtins, types and pinned objects.
+  // A root of kNoRegister: a tree over the process, whose roots are the frame's globals and builtins, types and pinned
+  // objects.
   Tree(uint32_t root, size_t first) : root_(root), begin(first), end(first) {}
   const Op* check(Machine& machine);  // null, or the op that failed
   std::vector<uint32_t>& exported() { return exported_; }

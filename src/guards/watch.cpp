@@ -7,7 +7,8 @@ namespace stator::guards {
 
 namespace {
 
-// Who watches a dict: those that are watched at present, all of them alive. Never destroyed: dicts still go when the interpreter ends.
+// Who watches a dict: those that are watched at present, all of them alive. Never destroyed: dicts still go when the
+// interpreter ends.
 using Watchers = std::unordered_map<PyObject*, std::vector<Watch*>>;
 Watchers& watchers() {
   static auto* all = new Watchers();
@@ -52,8 +53,8 @@ void Watch::resume() {
   assignments_ = stator_assignments;
 }
 
-// One change is enough to know: what is not watched any more costs whoever writes it nothing. Nor is anything known of it any more that could
-// be wrong once it is gone.
+// One change is enough to know: what is not watched any more costs whoever writes it nothing. Nor is anything known of
+// it any more that could be wrong once it is gone.
 void Watch::onChange(PyObject* dict, int goes) {
   auto found = watchers().find(dict);
   if (found == watchers().end()) return;

@@ -1,5 +1,6 @@
-// Told of changes instead of looking for them (python/watchers.h): on CPython 3.12 and later a record (replay.h) watches the dicts that it rests
-// on, and as long as nobody changed one of them, or assigned a class or dict to any object, only what nobody tells of is looked at.
+// Told of changes instead of looking for them (python/watchers.h): on CPython 3.12 and later a record (replay.h)
+// watches the dicts that it rests on, and as long as nobody changed one of them, or assigned a class or dict to any
+// object, only what nobody tells of is looked at.
 #pragma once
 
 #include "python/watchers.h"

@@ -35,8 +35,8 @@ struct Names {
 
 // By file and names alone: `inside` is the file's path in its library.
 CodePolicy ofTorch(std::string_view inside, const Names& names) {
-  // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
-  // inlined. The part of __call__ that sees to hooks is the exception.
+  // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a
+  // trace they are inlined. The part of __call__ that sees to hooks is the exception.
   if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
     return names.name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
   if ((inside == "jit/_script.py" && names.name == "_unwrap_optional") ||
@@ -58,7 +58,8 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
         names.name == "wrap_combine_fn_flat")
       return CodePolicy::kInlineOnly;
   }
-  // Around `apply` of an autograd function: only an export asks for more than the call (ModIndex, behind masks made by vmap).
+  // Around `apply` of an autograd function: only an export asks for more than the call (ModIndex, behind masks made by
+  // vmap).
   if (inside == "_export/wrappers.py" &&
       startsWith(names.qualified, "allow_in_pre_dispatch_graph."))
     return CodePolicy::kInlineOnly;

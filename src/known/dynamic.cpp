@@ -9,8 +9,8 @@ namespace stator::known {
 
 namespace {
 
-// The same for equal keys in every process: what was learned by one is known to the next (runtime/learned.h). Objects without such a
-// number have their address, which nothing in another process fits.
+// The same for equal keys in every process: what was learned by one is known to the next (runtime/learned.h). Objects
+// without such a number have their address, which nothing in another process fits.
 uint64_t numberOf(PyObject* key) {
   if (PyLong_CheckExact(key)) {
     int overflow = 0;

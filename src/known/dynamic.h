@@ -1,4 +1,5 @@
-// Which sizes and ints of one place of a program are symbols: what earlier captures there saw, and what the user asks for.
+// Which sizes and ints of one place of a program are symbols: what earlier captures there saw, and what the user asks
+// for.
 #pragma once
 
 #include "base/python.h"
@@ -17,7 +18,8 @@ enum class DynamicMode : uint8_t {
   kAll,        // dynamic=True
 };
 
-// What the captures of one place saw, by source. A source keeps its number from capture to capture (sourceKey), whatever set it is in.
+// What the captures of one place saw, by source. A source keeps its number from capture to capture (sourceKey),
+// whatever set it is in.
 class DynamicHistory {
  public:
   struct Seen {

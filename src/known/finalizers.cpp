@@ -18,8 +18,9 @@ namespace stator::known {
 
 namespace {
 
-// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), and TorchDynamo of modules, from which they go when they die:
-// nothing that a program sees. Those of tensors are WeakKeyDictionaries and C functions too, which of other objects may be the program's.
+// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), and TorchDynamo of modules, from which
+// they go when they die: nothing that a program sees. Those of tensors are WeakKeyDictionaries and C functions too,
+// which of other objects may be the program's.
 bool isTorchCallback(PyObject* callback, bool tensor) {
   if (PyMethod_Check(callback)) callback = PyMethod_GET_FUNCTION(callback);
   if (PyCFunction_Check(callback)) return tensor;

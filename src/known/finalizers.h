@@ -8,7 +8,8 @@
 namespace stator::known {
 
 bool endIsNoticed(PyObject* object);
-// What a trace knows of objects. To those that it touched it keeps references, so that their number does not say who else does.
+// What a trace knows of objects. To those that it touched it keeps references, so that their number does not say who
+// else does.
 struct KeptByTrace {
   std::function<bool(PyObject*)> touched;
   std::function<bool(PyObject*)> held_elsewhere;  // of one that it touched

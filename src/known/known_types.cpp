@@ -227,8 +227,8 @@ bool isPlacementType(PyTypeObject* type) {
   return placement != nullptr && PyType_IsSubtype(type, placement);
 }
 
-// Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that AOTAutograd, which puts
-// fakes in the places of parameters while it traces, would leave changed.
+// Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that
+// AOTAutograd, which puts fakes in the places of parameters while it traces, would leave changed.
 bool isLayerClass(PyTypeObject* type) {
   static auto* known = new std::unordered_map<PyTypeObject*, bool>();
   auto found = known->find(type);
@@ -256,8 +256,8 @@ PyObject* handlerName() {
   return name;
 }
 
-// A handler of torch's own (torch.Tensor's, that of nested tensors). A wrapper class with one goes into the graph as it is, and the handler
-// is part of each operation there.
+// A handler of torch's own (torch.Tensor's, that of nested tensors). A wrapper class with one goes into the graph as it
+// is, and the handler is part of each operation there.
 bool isTorchs(PyObject* handler) {
   Ref<> function = stealRef(PyObject_GetAttr(handler, names().func));
   if (!function) PyErr_Clear();

@@ -1,4 +1,5 @@
-// Types and objects of torch and the standard library that the tracer has to recognise; resolved once, at the first capture.
+// Types and objects of torch and the standard library that the tracer has to recognise; resolved once, at the first
+// capture.
 #pragma once
 
 #include "base/python.h"

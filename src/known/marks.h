@@ -12,8 +12,8 @@ namespace stator::known {
 enum class Mark : uint8_t { kNone, kDisabled, kDisabledAlone, kForbidden, kConstantResult };
 Mark markOf(PyObject* function);
 std::string reasonOfDisabling(PyObject* callable);  // what the program said, for messages
-// Once TorchDynamo has run in the process it wraps optimizers' _init_group, for which it has a treatment of its own. Not for us: the function
-// itself (borrowed), or null.
+// Once TorchDynamo has run in the process it wraps optimizers' _init_group, for which it has a treatment of its own.
+// Not for us: the function itself (borrowed), or null.
 PyObject* behindTorchDynamosMark(PyObject* function);
 inline bool isDisabled(PyObject* function) {
   Mark mark = markOf(function);

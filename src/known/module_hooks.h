@@ -1,4 +1,5 @@
-// The dicts of hooks that nn.Module._call_impl looks at before it calls forward: a module's own, and those for all modules.
+// The dicts of hooks that nn.Module._call_impl looks at before it calls forward: a module's own, and those for all
+// modules.
 #pragma once
 
 #include <array>

@@ -30,8 +30,8 @@ struct Names {
   PyObject* parameters;  // _parameters
   PyObject* buffers;     // _buffers
   PyObject* modules;     // _modules
-  // The code of torch's own nn.Module.__getattr__, __call__ (_wrapped_call_impl) and _call_impl, and of the function inside the last that sees
-  // to hooks; null until they were seen, since somebody may have replaced them before.
+  // The code of torch's own nn.Module.__getattr__, __call__ (_wrapped_call_impl) and _call_impl, and of the function
+  // inside the last that sees to hooks; null until they were seen, since somebody may have replaced them before.
   PyObject* nn_module_getattr;
   PyObject* nn_module_call;
   PyObject* nn_module_call_impl;
@@ -41,7 +41,8 @@ struct Names {
 const Names& names();
 bool initNames();  // after initKnownTypes
 
-// Whether what a look-up in a class found is torch's own function of nn.Module. A replacement is not, whenever it was made.
+// Whether what a look-up in a class found is torch's own function of nn.Module. A replacement is not, whenever it was
+// made.
 bool isModuleGetattr(PyObject* found);
 bool isModuleCall(PyObject* found);
 bool isModuleCallImpl(PyObject* found);

@@ -5,8 +5,8 @@
 
 namespace stator::known {
 
-// Whether it is this one, "stator._contexts.data_of". What nobody has loaded yet nobody can have: the question loads nothing.
-// The path is a literal.
+// Whether it is this one, "stator._contexts.data_of". What nobody has loaded yet nobody can have: the question loads
+// nothing. The path is a literal.
 bool isOwnObject(PyObject* object, const char* path);
 
 }  // namespace stator::known

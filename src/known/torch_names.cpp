@@ -24,8 +24,8 @@ PyObject* lookUp(const std::string& path) {
     Ref<> part =
         stealRef(PyObject_GetAttrString(object.get(), path.substr(dot + 1, end - dot - 1).c_str()));
     if (!part && PyModule_Check(object.get())) {
-      // A submodule that nobody has imported yet; torch's own are left alone, since some take a second to import. Of others the package
-      // has dropped the name (torch.optim.radam).
+      // A submodule that nobody has imported yet; torch's own are left alone, since some take a second to import. Of
+      // others the package has dropped the name (torch.optim.radam).
       PyErr_Clear();
       Ref<> name = stealRef(PyUnicode_FromString(path.substr(0, end).c_str()));
       part = stealRef(path.rfind("stator.", 0) == 0 ? importModule(path.substr(0, end).c_str())

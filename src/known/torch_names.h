@@ -1,4 +1,5 @@
-// Python callables that the graph refers to: functions of `operator`, and of torch by dotted path. Looked up once, kept for good.
+// Python callables that the graph refers to: functions of `operator`, and of torch by dotted path. Looked up once, kept
+// for good.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,6 @@
-// The evaluator of PEP 523, on top of whatever is there: TorchDynamo's, a debugger's. Frames that are not ours go to that one. It may have put
-// itself on top of ours as well, and hands down to ours what it does not want; then a frame that comes back is CPython's.
+// The evaluator of PEP 523, on top of whatever is there: TorchDynamo's, a debugger's. Frames that are not ours go to
+// that one. It may have put itself on top of ours as well, and hands down to ours what it does not want; then a frame
+// that comes back is CPython's.
 #define Py_BUILD_CORE 1
 #include "python/evaluator.h"
 

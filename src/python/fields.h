@@ -1,5 +1,6 @@
-// Fields of CPython's objects that its headers show and its reference does not promise; laid out alike in all versions here. Where CPython has a
-// macro of its own for a field (PyDescr_TYPE, PyDict_GET_SIZE, PyList_GET_ITEM, PyCode_GetNumFree), that one is used everywhere.
+// Fields of CPython's objects that its headers show and its reference does not promise; laid out alike in all versions
+// here. Where CPython has a macro of its own for a field (PyDescr_TYPE, PyDict_GET_SIZE, PyList_GET_ITEM,
+// PyCode_GetNumFree), that one is used everywhere.
 #pragma once
 
 #include "base/python.h"
@@ -10,8 +11,8 @@
 extern "C" {
 #endif
 
-// Words that guards remember: the length of a list or tuple, the array of a list, and the version of a type, which may be stale
-// (stator_type_version). The rest of the word of a version is padding, which nobody writes.
+// Words that guards remember: the length of a list or tuple, the array of a list, and the version of a type, which may
+// be stale (stator_type_version). The rest of the word of a version is padding, which nobody writes.
 static inline const Py_ssize_t* stator_size_field(PyObject* object) {
   return &((PyVarObject*)object)->ob_size;
 }
@@ -22,7 +23,8 @@ static inline const uint32_t* stator_type_version_field(PyTypeObject* type) {
   return &type->tp_version_tag;
 }
 
-// The classes below a class that Python code has made, by their addresses, in a dict; NULL: there was none yet. Borrowed.
+// The classes below a class that Python code has made, by their addresses, in a dict; NULL: there was none yet.
+// Borrowed.
 static inline PyObject* stator_type_subclasses(PyTypeObject* type) {
   return (PyObject*)type->tp_subclasses;
 }

@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-// Somebody has a frame object of it (by sys._getframe, a traceback), so that its locals and its line show behind its end too.
+// Somebody has a frame object of it (by sys._getframe, a traceback), so that its locals and its line show behind its
+// end too.
 int stator_frame_held(StatorFrame* frame);
 
 #ifdef __cplusplus

@@ -5,7 +5,8 @@
 #include "internal/pycore_gc.h"
 
 void stator_hide(PyObject* object) {
-  // A list of our own, in no generation: the collector unlinks what it moves, and dealloc what it frees, wherever it is linked.
+  // A list of our own, in no generation: the collector unlinks what it moves, and dealloc what it frees, wherever it is
+  // linked.
   static PyGC_Head hidden;
   if (hidden._gc_next == 0) {
     _PyGCHead_SET_NEXT(&hidden, &hidden);

@@ -7,12 +7,13 @@
 extern "C" {
 #endif
 
-// Takes a weak reference out of what gc.get_objects() lists, and no collection looks at it. It stays a tracked object, since a collection
-// that finds its target to be garbage moves it to a list of its own before its callback is called.
+// Takes a weak reference out of what gc.get_objects() lists, and no collection looks at it. It stays a tracked object,
+// since a collection that finds its target to be garbage moves it to a list of its own before its callback is called.
 void stator_hide(PyObject* object);
 
-// Until `show`, calls are made as at the start of a thread. A library may catch an exception and keep it in a cycle (imports do); its frames
-// would keep those of the program, and all that is in their locals, until the next collection. Takes what `hide` returned.
+// Until `show`, calls are made as at the start of a thread. A library may catch an exception and keep it in a cycle
+// (imports do); its frames would keep those of the program, and all that is in their locals, until the next collection.
+// Takes what `hide` returned.
 void* stator_callers_hide(void);
 void stator_callers_show(void* callers);
 

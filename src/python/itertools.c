@@ -1,5 +1,5 @@
-// Iterators of itertools that stand in their middle. Their own __setstate__ warns since 3.12 and is gone in 3.14, so that the fields are set
-// here; they are laid out alike in 3.11 to 3.13.
+// Iterators of itertools that stand in their middle. Their own __setstate__ warns since 3.12 and is gone in 3.14, so
+// that the fields are set here; they are laid out alike in 3.11 to 3.13.
 #include "python/itertools.h"
 
 #include <string.h>

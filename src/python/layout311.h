@@ -1,6 +1,6 @@
 // CPython 3.11: where objects keep their attributes; see objects.h.
-// An array of values and a dict have a word each in front of the object; at most one of them is set. The array is preceded by bytes:
-// [-1] length of that prefix, [-2] how many values are set, [-3 - i] index of the i-th in order.
+// An array of values and a dict have a word each in front of the object; at most one of them is set. The array is
+// preceded by bytes: [-1] length of that prefix, [-2] how many values are set, [-3 - i] index of the i-th in order.
 #pragma once
 
 #include "python/objects.h"

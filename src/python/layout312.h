@@ -1,6 +1,6 @@
 // CPython 3.12: where objects keep their attributes; see objects.h.
-// One word in front of the object is the dict, or the array of values less 1. The array is preceded by bytes as in 3.11: [-1] length of that
-// prefix, [-2] how many values are set, [-3 - i] index of the i-th in order.
+// One word in front of the object is the dict, or the array of values less 1. The array is preceded by bytes as in
+// 3.11: [-1] length of that prefix, [-2] how many values are set, [-3 - i] index of the i-th in order.
 #pragma once
 
 #include "python/objects.h"

@@ -1,7 +1,7 @@
 // CPython 3.13: where objects keep their attributes; see objects.h.
-// One word in front of the object is the dict. The array of values follows the object itself, behind a word of bytes (capacity, how many
-// are set, whether it is part of an object, whether it holds); behind the values are bytes, the index of the i-th in order. A dict may use
-// that array as its own.
+// One word in front of the object is the dict. The array of values follows the object itself, behind a word of bytes
+// (capacity, how many are set, whether it is part of an object, whether it holds); behind the values are bytes, the
+// index of the i-th in order. A dict may use that array as its own.
 #pragma once
 
 #include "python/objects.h"
@@ -45,7 +45,8 @@ static inline Py_ssize_t stator_values_order(const StatorView* view, Py_ssize_t 
   return ((const uint8_t*)(view->values + stator_values_head(view)->capacity))[position];
 }
 
-// An attribute that is written to the object changes the values of a dict that uses them without a new version of the dict (3.13.0).
+// An attribute that is written to the object changes the values of a dict that uses them without a new version of the
+// dict (3.13.0).
 static inline int stator_dict_versioned(const PyDictObject* dict) {
   return dict->ma_values == NULL || !((const StatorValues*)dict->ma_values)->embedded;
 }

@@ -1,8 +1,8 @@
 // functools.lru_cache by its layout in CPython 3.11 to 3.13 (Modules/_functoolsmodule.c); see objects.h.
 #include "python/objects.h"
 
-// An entry of a bounded cache, in a ring whose root is the wrapper itself: oldest behind the root, youngest before it. An unbounded cache
-// keeps the results themselves in its dict.
+// An entry of a bounded cache, in a ring whose root is the wrapper itself: oldest behind the root, youngest before it.
+// An unbounded cache keeps the results themselves in its dict.
 typedef struct Link {
   PyObject_HEAD
   struct Link *previous, *next;

@@ -135,7 +135,8 @@ Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t has
   size_t slot = (size_t)hash & mask;
   const int strings_only = keys->kind != 0;
   if (strings_only && !PyUnicode_CheckExact(key)) {
-    // A str table holds exact strings alone (or nothing); a plain key of another type never equals one, nor does a tuple of anything.
+    // A str table holds exact strings alone (or nothing); a plain key of another type never equals one, nor does a
+    // tuple of anything.
     return stator_is_plain_key(key) || PyTuple_CheckExact(key) || equal_by_identity(key) ? -1 : -2;
   }
   for (;;) {
@@ -287,7 +288,8 @@ PyObject* stator_exact_scalar(PyObject* object) {
   return NULL;
 }
 
-// Objects/dictobject.c and Objects/setobject.c: the container, how many entries it had, the position, (a tuple to be reused,) how many are left.
+// Objects/dictobject.c and Objects/setobject.c: the container, how many entries it had, the position, (a tuple to be
+// reused,) how many are left.
 typedef struct {
   PyObject_HEAD
   PyObject* container;
@@ -511,7 +513,8 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
   }
 }
 
-// A removed element leaves an entry with a key of setobject.c's own (not counted) and the hash -1, which no element has.
+// A removed element leaves an entry with a key of setobject.c's own (not counted) and the hash -1, which no element
+// has.
 int stator_set_assign(PyObject* target, PyObject* from) {
   PySetObject* to = (PySetObject*)target;
   const PySetObject* other = (const PySetObject*)from;

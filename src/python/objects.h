@@ -1,10 +1,11 @@
-// Instance attributes and dict entries by their memory layout: no user code runs, no instance dict comes into being, nothing is
-// referenced. For whoever has to look at an object without touching it (guards above all), so the hot parts are inline.
+// Instance attributes and dict entries by their memory layout: no user code runs, no instance dict comes into being,
+// nothing is referenced. For whoever has to look at an object without touching it (guards above all), so the hot parts
+// are inline.
 //
-// CPython keeps the attributes of most instances as a bare array of values ("inline values"), laid out by keys that all instances of the type
-// share; a real dict replaces it, or uses it, when someone asks for `__dict__`. Both, and every kind of dict, are seen here through one
-// StatorView. Where array and dict lie is layout311.h's and its siblings' part. The structs mirror CPython's internal ones, whose header
-// does not compile as C++; objects.c asserts that they agree.
+// CPython keeps the attributes of most instances as a bare array of values ("inline values"), laid out by keys that all
+// instances of the type share; a real dict replaces it, or uses it, when someone asks for `__dict__`. Both, and every
+// kind of dict, are seen here through one StatorView. Where array and dict lie is layout311.h's and its siblings' part.
+// The structs mirror CPython's internal ones, whose header does not compile as C++; objects.c asserts that they agree.
 #pragma once
 
 #include "base/python.h"
@@ -56,7 +57,8 @@ typedef struct StatorDict {
 // The word that tells which dict an object of a type with managed dicts has, and the dict that it tells of, or NULL.
 static inline PyObject** stator_managed_dict_slot(PyObject* object);
 static inline PyObject* stator_managed_dict(PyObject* object);
-// The word that tells which inline values an object without a dict has (NULL: the one above does), and the values, or NULL.
+// The word that tells which inline values an object without a dict has (NULL: the one above does), and the values, or
+// NULL.
 static inline const uint64_t* stator_inline_values_word(PyObject* object);
 static inline PyObject** stator_inline_values(PyObject* object);
 // The values of a dict with shared keys.
@@ -143,7 +145,8 @@ Py_ssize_t stator_view_length(const StatorView* view);
 enum { STATOR_FOUND = 1, STATOR_MISSING = 0, STATOR_UNKNOWN = -1 };
 // The entry of a dict (borrowed).
 int stator_dict_get(PyObject* dict, PyObject* key, Py_hash_t hash, PyObject** value);
-// The entry of an object's instance dict, or the value of its slot (`__slots__`) of that name (borrowed). `name`: an exact str.
+// The entry of an object's instance dict, or the value of its slot (`__slots__`) of that name (borrowed). `name`: an
+// exact str.
 int stator_object_lookup(PyObject* object, PyObject* name, PyObject** value);
 // Where a type keeps the slot of that name: offset in the instance, or 0.
 Py_ssize_t stator_slot_offset(PyTypeObject* type, PyObject* name);
@@ -155,7 +158,8 @@ static inline uint64_t stator_dict_version(PyObject* dict) {
   return dict != NULL ? ((StatorDict*)dict)->version : 0;
 }
 
-// Of a dict in which every entry has its hash: borrowed references, in iteration order; 0 at the end. `position` starts as 0.
+// Of a dict in which every entry has its hash: borrowed references, in iteration order; 0 at the end. `position` starts
+// as 0.
 int stator_dict_next(PyObject* dict, Py_ssize_t* position, PyObject** key, PyObject** value,
                      Py_hash_t* hash);
 
@@ -163,19 +167,21 @@ int stator_dict_next(PyObject* dict, Py_ssize_t* position, PyObject** key, PyObj
 PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name);
 // Whether an object of this type can have its type changed by an assignment to __class__.
 int stator_class_is_assignable(PyTypeObject* type);
-// Both of exact built-in types that are compared and hashed without any user code (int, str, bytes, float, bool, None, ...).
+// Both of exact built-in types that are compared and hashed without any user code (int, str, bytes, float, bool, None,
+// ...).
 int stator_is_plain_key(PyObject* object);
 
-// The exact built-in value (new reference) that an instance of a subclass of str, int, float, complex or bytes holds; NULL without an
-// error: it is no such instance.
+// The exact built-in value (new reference) that an instance of a subclass of str, int, float, complex or bytes holds;
+// NULL without an error: it is no such instance.
 PyObject* stator_exact_scalar(PyObject* object);
 
-// Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the container since.
+// Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the
+// container since.
 void stator_copy_iterator_position(PyObject* from, PyObject* to);
 
-// Iterators of lists (from either end), tuples, ranges and dicts, enumerate and zip over these that nobody else has: the item `n` places
-// ahead (new reference; NULL without an error: there is none), and moving on by so many places; one that has gone past the end has ended for
-// good.
+// Iterators of lists (from either end), tuples, ranges and dicts, enumerate and zip over these that nobody else has:
+// the item `n` places ahead (new reference; NULL without an error: there is none), and moving on by so many places; one
+// that has gone past the end has ended for good.
 enum { STATOR_MOST_CONTAINERS = 4 };
 int stator_iterator_known(PyObject* iterator);
 int stator_iterator_is_simple(PyObject* iterator);  // known by its type alone
@@ -189,9 +195,9 @@ PyObject* stator_iterator_container(PyObject* iterator, int n);
 // A class no longer is among its base's __subclasses__(), nor told of what changes there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base);
 
-// The order in which a set gives its elements comes from its table: how large it has grown, and what was removed from it. A copy that CPython
-// makes has a table of its own; these have the same one. The elements' hashes are not computed again.
-// 0, or -1 with an error set. What the target held is released first.
+// The order in which a set gives its elements comes from its table: how large it has grown, and what was removed from
+// it. A copy that CPython makes has a table of its own; these have the same one. The elements' hashes are not computed
+// again. 0, or -1 with an error set. What the target held is released first.
 int stator_set_assign(PyObject* target, PyObject* from);
 // A new set or frozenset, of exactly that type or a subclass of it; NULL with an error set.
 PyObject* stator_set_like(PyTypeObject* type, PyObject* from);

@@ -27,8 +27,8 @@ void stator_range_skip(PyObject* iterator, Py_ssize_t n) {
   range->index = n < range->length - range->index ? range->index + (long)n : range->length;
 }
 
-// tp_subclasses is a dict of weak references by address, and absent where there is none; a class that goes takes its own out if it is
-// still there.
+// tp_subclasses is a dict of weak references by address, and absent where there is none; a class that goes takes its
+// own out if it is still there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   PyObject* all = base->tp_subclasses;
   if (all == NULL) return;

@@ -14,7 +14,8 @@
 
 _Static_assert(offsetof(struct _dictvalues, values) == 0, "layout of split values");
 
-// The interpreter's own types keep an index where others have their subclasses; dict and subclasses are in the interpreter.
+// The interpreter's own types keep an index where others have their subclasses; dict and subclasses are in the
+// interpreter.
 static static_builtin_state* state_of(PyTypeObject* type) {
   return &PyInterpreterState_Get()->types.builtins[(size_t)type->tp_subclasses - 1];
 }
@@ -35,7 +36,8 @@ void stator_range_skip(PyObject* iterator, Py_ssize_t n) {
   range->len -= steps;
 }
 
-// A dict of weak references by address, and absent where there is none; a class that goes takes its own out if it is still there.
+// A dict of weak references by address, and absent where there is none; a class that goes takes its own out if it is
+// still there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   PyObject** all = (base->tp_flags & _Py_TPFLAGS_STATIC_BUILTIN) != 0
                        ? &state_of(base)->tp_subclasses

@@ -1,5 +1,6 @@
-// Numbers for the names of opcodes.def that this CPython's opcode.h does not have, and for those that it keeps for its compiler alone. Code
-// objects hold un-specialised opcodes only, all below 190 in 3.11 to 3.13, so that the rest of the byte is free for them.
+// Numbers for the names of opcodes.def that this CPython's opcode.h does not have, and for those that it keeps for its
+// compiler alone. Code objects hold un-specialised opcodes only, all below 190 in 3.11 to 3.13, so that the rest of the
+// byte is free for them.
 #pragma once
 
 #include "base/python.h"

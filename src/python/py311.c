@@ -1,7 +1,9 @@
-// The frame interface for CPython 3.11. Only exported symbols of CPython are used; what is hidden there is done again here.
+// The frame interface for CPython 3.11. Only exported symbols of CPython are used; what is hidden there is done again
+// here.
 //
 // Facts of 3.11 that this file relies on:
-// - `prev_instr` is the code unit before the next instruction for a frame at rest, and the instruction itself for one at work. A linked
+// - `prev_instr` is the code unit before the next instruction for a frame at rest, and the instruction itself for one
+// at work. A linked
 //   frame is kept in the second form, so that line numbers are right whenever somebody looks.
 // - Whoever calls the evaluator (_PyEval_Vector, gen_send_ex2) clears and pops the frame; an evaluator only runs it.
 // - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
@@ -55,7 +57,8 @@ void stator_frame_truncate(StatorFrame* frame, int depth) {
 
 int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
 
-// --- Running ---------------------------------------------------------------------------------------------------------------------------
+// --- Running
+// ---------------------------------------------------------------------------------------------------------------------------
 
 _Static_assert(sizeof(_PyCFrame) <= sizeof(StatorLink), "StatorLink holds a _PyCFrame");
 
@@ -145,7 +148,8 @@ void stator_frame_add_traceback(StatorFrame* frame) {
   if (tstate->c_tracefunc != NULL && !tstate->tracing) trace_exception(tstate, object);
 }
 
-// --- The thread ------------------------------------------------------------------------------------------------------------------------
+// --- The thread
+// ------------------------------------------------------------------------------------------------------------------------
 
 int stator_code_traced(PyCodeObject* code) { return 0; }
 
@@ -175,7 +179,8 @@ int stator_thread_interrupts(void) {
     PyEval_RestoreThread(PyEval_SaveThread());
   }
   if (tstate->async_exc != NULL) {
-    // PyThreadState_SetAsyncExc was called for this thread. The breaker is computed anew by the next Py_MakePendingCalls.
+    // PyThreadState_SetAsyncExc was called for this thread. The breaker is computed anew by the next
+    // Py_MakePendingCalls.
     PyObject* exc = tstate->async_exc;
     tstate->async_exc = NULL;
     ceval->pending.async_exc = 0;
@@ -188,7 +193,8 @@ int stator_thread_interrupts(void) {
 
 StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame; }
 
-// --- Generators ------------------------------------------------------------------------------------------------------------------------
+// --- Generators
+// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -213,8 +219,8 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   return (PyObject*)wrapped;
 }
 
-// CPython's merging of what except* clauses raised is not exported, so a function that consists of the one instruction does it:
-// lambda orig, excs: PREP_RERAISE_STAR(orig, excs).
+// CPython's merging of what except* clauses raised is not exported, so a function that consists of the one instruction
+// does it: lambda orig, excs: PREP_RERAISE_STAR(orig, excs).
 static PyObject* make_merger(void) {
   static const char code[] = {(char)RESUME,       0, (char)LOAD_FAST,         0,
                               (char)LOAD_FAST,    1, (char)PREP_RERAISE_STAR, 0,
@@ -274,7 +280,8 @@ PyObject* stator_take_repeated_key(void) {
   return key;
 }
 
-// --- Code objects ----------------------------------------------------------------------------------------------------------------------
+// --- Code objects
+// ----------------------------------------------------------------------------------------------------------------------
 
 Py_ssize_t stator_code_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra) {

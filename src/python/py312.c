@@ -1,13 +1,18 @@
-// The frame interface for CPython 3.12. Only exported symbols of CPython are used; what is hidden there is done again here.
+// The frame interface for CPython 3.12. Only exported symbols of CPython are used; what is hidden there is done again
+// here.
 //
 // Facts of 3.12 that this file relies on:
-// - `prev_instr` is the code unit before the next instruction for a frame at rest, and the instruction itself for one at work. A linked
+// - `prev_instr` is the code unit before the next instruction for a frame at rest, and the instruction itself for one
+// at work. A linked
 //   frame is kept in the second form, so that line numbers are right whenever somebody looks.
-// - The evaluator clears the frame and gives its memory back; of a generator's it also takes the exception state off the thread's list, when
+// - The evaluator clears the frame and gives its memory back; of a generator's it also takes the exception state off
+// the thread's list, when
 //   it yields too.
-// - sys.settrace and sys.setprofile are tools 7 and 6 of sys.monitoring, for all threads, beside the thread's own functions. Tools are asked
+// - sys.settrace and sys.setprofile are tools 7 and 6 of sys.monitoring, for all threads, beside the thread's own
+// functions. Tools are asked
 //   for by events of the interpreter, or of a code object. What changes there changes `monitoring_version`.
-// - Calls in C are counted by themselves. CPython's own loop makes none for a call of a Python function, unless an evaluator is in place;
+// - Calls in C are counted by themselves. CPython's own loop makes none for a call of a Python function, unless an
+// evaluator is in place;
 //   then it takes two of 1,500 for each. They are given back, so that programs may recurse as deep as without one.
 // - The garbage collector runs between instructions.
 #define Py_BUILD_CORE 1
@@ -61,10 +66,11 @@ void stator_frame_truncate(StatorFrame* frame, int depth) {
 
 PyObject* stator_topmost_exception(void) { return _PyErr_GetTopmostException(thread())->exc_value; }
 
-// --- The end of a frame ----------------------------------------------------------------------------------------------------------------
+// --- The end of a frame
+// ----------------------------------------------------------------------------------------------------------------
 
-// A frame object that others hold takes the frame's contents over. Frames below are reached through frame objects from then on: the frame is
-// not linked any more, so that the innermost one is the caller.
+// A frame object that others hold takes the frame's contents over. Frames below are reached through frame objects from
+// then on: the frame is not linked any more, so that the innermost one is the caller.
 static void take_ownership(PyFrameObject* object, StatorFrame* frame) {
   size_t size = (size_t)((char*)&frame->localsplus[frame->stacktop] - (char*)frame);
   Py_INCREF(frame->f_code);
@@ -140,7 +146,8 @@ static void end_frame(PyThreadState* tstate, StatorFrame* frame) {
   pop_frame(tstate, frame);
 }
 
-// --- Running ---------------------------------------------------------------------------------------------------------------------------
+// --- Running
+// ---------------------------------------------------------------------------------------------------------------------------
 
 typedef struct {
   PyThreadState* tstate;
@@ -254,7 +261,8 @@ void stator_frame_add_traceback(StatorFrame* frame) {
   if (tstate->c_tracefunc != NULL && !tstate->tracing) trace_exception(tstate, object);
 }
 
-// --- The thread ------------------------------------------------------------------------------------------------------------------------
+// --- The thread
+// ------------------------------------------------------------------------------------------------------------------------
 
 // Tools 6 and 7 are sys.setprofile and sys.settrace, maybe of other threads: the thread's own functions tell.
 static int tools_in(const uint8_t* events, size_t count) {
@@ -314,7 +322,8 @@ int stator_thread_interrupts(void) {
     PyEval_RestoreThread(PyEval_SaveThread());
   }
   if (tstate->async_exc != NULL) {
-    // PyThreadState_SetAsyncExc was called for this thread. The breaker is computed anew by the next Py_MakePendingCalls.
+    // PyThreadState_SetAsyncExc was called for this thread. The breaker is computed anew by the next
+    // Py_MakePendingCalls.
     PyObject* exc = tstate->async_exc;
     tstate->async_exc = NULL;
     ceval->pending.async_exc = 0;
@@ -327,7 +336,8 @@ int stator_thread_interrupts(void) {
 
 StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame; }
 
-// --- Generators ------------------------------------------------------------------------------------------------------------------------
+// --- Generators
+// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -352,7 +362,8 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   return (PyObject*)wrapped;
 }
 
-// --- Instructions without a function ---------------------------------------------------------------------------------------------------
+// --- Instructions without a function
+// ---------------------------------------------------------------------------------------------------
 
 PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
   return _PyExc_PrepReraiseStar(original, raised);

@@ -1,13 +1,18 @@
-// The frame interface for CPython 3.13. Only exported symbols of CPython are used; what is hidden there is done again here.
+// The frame interface for CPython 3.13. Only exported symbols of CPython are used; what is hidden there is done again
+// here.
 //
 // Facts of 3.13 that this file relies on:
-// - `instr_ptr` is the instruction under way, or the one to begin with. A suspended generator stands behind its YIELD_VALUE; an exception
+// - `instr_ptr` is the instruction under way, or the one to begin with. A suspended generator stands behind its
+// YIELD_VALUE; an exception
 //   that is thrown into it is looked up for the unit before that place.
-// - The evaluator clears the frame and gives its memory back; of a generator's it also takes the exception state off the thread's list, when
+// - The evaluator clears the frame and gives its memory back; of a generator's it also takes the exception state off
+// the thread's list, when
 //   it yields too.
-// - sys.settrace and sys.setprofile are tools 7 and 6 of sys.monitoring, for all threads, beside the thread's own functions. Tools are asked
+// - sys.settrace and sys.setprofile are tools 7 and 6 of sys.monitoring, for all threads, beside the thread's own
+// functions. Tools are asked
 //   for by events of the interpreter, or of a code object. What changes there changes the `instrumentation_version`.
-// - Calls in C are counted by themselves. CPython's own loop makes none for a call of a Python function, unless an evaluator is in place;
+// - Calls in C are counted by themselves. CPython's own loop makes none for a call of a Python function, unless an
+// evaluator is in place;
 //   then it takes two for each. They are given back, so that programs may recurse as deep as without one.
 // - Requests to look at signals, the collector and so on are bits of the thread's `eval_breaker`.
 #define Py_BUILD_CORE 1
@@ -65,7 +70,8 @@ PyObject* stator_topmost_exception(void) {
   return item->exc_value;
 }
 
-// --- Running ---------------------------------------------------------------------------------------------------------------------------
+// --- Running
+// ---------------------------------------------------------------------------------------------------------------------------
 
 typedef struct {
   PyThreadState* tstate;
@@ -185,7 +191,8 @@ void stator_frame_add_traceback(StatorFrame* frame) {
   if (tstate->c_tracefunc != NULL && !tstate->tracing) trace_exception(tstate, object);
 }
 
-// --- The thread ------------------------------------------------------------------------------------------------------------------------
+// --- The thread
+// ------------------------------------------------------------------------------------------------------------------------
 
 // Tools 6 and 7 are sys.setprofile and sys.settrace, maybe of other threads: the thread's own functions tell.
 static int tools_in(const uint8_t* events, size_t count) {
@@ -225,7 +232,8 @@ int stator_thread_interrupts(void) { return _Py_HandlePending(thread()); }
 
 StatorFrame* stator_thread_frame(void) { return thread()->current_frame; }
 
-// --- Generators ------------------------------------------------------------------------------------------------------------------------
+// --- Generators
+// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -242,7 +250,8 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   return stator_intrinsic_1(INTRINSIC_ASYNC_GEN_WRAP, value);
 }
 
-// --- Instructions without a function ---------------------------------------------------------------------------------------------------
+// --- Instructions without a function
+// ---------------------------------------------------------------------------------------------------
 
 PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
   return stator_intrinsic_2(INTRINSIC_PREP_RERAISE_STAR, original, raised);

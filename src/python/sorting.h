@@ -5,8 +5,8 @@
 
 namespace stator {
 
-// The run that a list begins with: up to 3.12 it is falling if the second item is less than the first, and ends at the first item that
-// breaks the rule. Since 3.13 a falling run may hold equal items, and a rising end is taken along.
+// The run that a list begins with: up to 3.12 it is falling if the second item is less than the first, and ends at the
+// first item that breaks the rule. Since 3.13 a falling run may hold equal items, and a rising end is taken along.
 constexpr bool kFallingRunsHoldEqualItems = PY_MINOR_VERSION >= 13;
 
 }  // namespace stator

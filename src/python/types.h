@@ -15,7 +15,8 @@ PyObject* stator_type_entries(PyTypeObject* type);
 PyObject* stator_name_of_slots_owner(PyTypeObject* type);
 // `object.__str__` bound to its object, as slots of C come: CPython 3.13 has no public name for the type.
 int stator_is_method_wrapper(PyObject* value);
-// A class that Python code has made. Types written in C live on the heap too, more of them with each version, but nobody can change those.
+// A class that Python code has made. Types written in C live on the heap too, more of them with each version, but
+// nobody can change those.
 static inline int stator_is_user_class(PyTypeObject* type) {
   const unsigned long both = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE;
   return (type->tp_flags & both) == Py_TPFLAGS_HEAPTYPE;

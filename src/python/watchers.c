@@ -16,7 +16,8 @@ static int on_event(PyDict_WatchEvent event, PyObject* dict, PyObject* key, PyOb
   return 0;
 }
 
-// One table of CPython's with a setter that is ours now, and the setter that it had. The tables are shared by all types that have not their own.
+// One table of CPython's with a setter that is ours now, and the setter that it had. The tables are shared by all types
+// that have not their own.
 typedef struct Setter {
   PyGetSetDef* table;
   setter original;

@@ -1,5 +1,6 @@
-// Being told of changes instead of looking for them: of dicts by CPython's own watchers, which 3.12 and later have; of what class an object is
-// of and which dict it has by the setters of `__class__` and `__dict__`, through which every such assignment goes.
+// Being told of changes instead of looking for them: of dicts by CPython's own watchers, which 3.12 and later have; of
+// what class an object is of and which dict it has by the setters of `__class__` and `__dict__`, through which every
+// such assignment goes.
 #pragma once
 
 #include "base/python.h"
@@ -10,8 +11,8 @@
 extern "C" {
 #endif
 
-// Begins; `changed` is called before a watched dict changes or goes, and may run nothing of Python's. 0: dicts cannot be watched here
-// (CPython 3.11, or all watchers are taken).
+// Begins; `changed` is called before a watched dict changes or goes, and may run nothing of Python's. 0: dicts cannot
+// be watched here (CPython 3.11, or all watchers are taken).
 int stator_watch_start(void (*changed)(PyObject* dict, int goes));
 // A watched dict has another version than before.
 void stator_watch_dict(PyObject* dict);

@@ -42,8 +42,8 @@ std::optional<Wish> wishOf(PyObject* backend) {
 
 namespace {
 
-// A piece of inference to which wrappers around compiled code add nothing: it writes to no input, and no result shares memory with an
-// input or another result.
+// A piece of inference to which wrappers around compiled code add nothing: it writes to no input, and no result shares
+// memory with an input or another result.
 bool isPlain(const Piece& piece, bool grad_enabled) {
   std::unordered_set<uint32_t> storages;
   for (const Node* input : piece.inputs) {

@@ -21,7 +21,8 @@ struct CompiledRegions {
 // Compiles one graph, as graph::compile does, and counts it for so many calls.
 using CompileGraph = std::function<graph::Compiled(const std::shared_ptr<graph::Graph>&, size_t)>;
 
-// Each distinct region is compiled once. The whole graph keeps its examples where it has to be compiled whole, or the backend failed.
+// Each distinct region is compiled once. The whole graph keeps its examples where it has to be compiled whole, or the
+// backend failed.
 CompiledRegions compileRegions(const std::shared_ptr<graph::Graph>& graph, const Cut& cut,
                                bool grad_enabled, const CompileGraph& compile);
 

@@ -22,7 +22,8 @@ namespace {
 
 using Stretch = std::pair<size_t, size_t>;  // begin, end
 
-// Whether the nodes are plain enough to be put into another graph: parameters are inputs, and no value is known by an instance.
+// Whether the nodes are plain enough to be put into another graph: parameters are inputs, and no value is known by an
+// instance.
 bool canBeCut(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op == Op::kAttribute || node.op == Op::kCallModule || node.wrapper) return false;
@@ -57,7 +58,8 @@ class Finder {
   Finder(Graph& graph, const Calls& calls, const Wish& wish)
       : graph_(graph), calls_(calls), wish_(wish) {}
 
-  // In order, without overlap. What the user has marked is a region wherever it repeats, the rest where it is as large as wished.
+  // In order, without overlap. What the user has marked is a region wherever it repeats, the rest where it is as large
+  // as wished.
   std::vector<Stretch> repeated() {
     std::hash<std::string> hash;
     std::vector<uint64_t> all, marked;

@@ -14,7 +14,8 @@ struct Wish {
   size_t least_repeats = 2, least_calls = 1;
   bool may_fail = false;     // the graph is compiled whole if the backend fails with a region
   bool marked_only = false;  // only what is in functions that the user has marked
-  // The backend draws the seeds of all random numbers of a graph at once: cut, it draws others, but on a CPU, one after the other
+  // The backend draws the seeds of all random numbers of a graph at once: cut, it draws others, but on a CPU, one after
+  // the other
   bool draws_seeds = false;
 };
 

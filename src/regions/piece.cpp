@@ -375,7 +375,8 @@ class Copier {
     made_[&old] = node;
   }
 
-  // With stand-ins of the new nodes in the places of the old ones. `lenient`: some are of results that nobody uses, and stay.
+  // With stand-ins of the new nodes in the places of the old ones. `lenient`: some are of results that nobody uses, and
+  // stay.
   Ref<> rewritten(PyObject* value, bool lenient) {
     needStack();
     if (graph::isStandIn(value)) {

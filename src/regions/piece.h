@@ -20,7 +20,8 @@ struct Piece {
 
 Piece pieceOf(const graph::Graph& graph, const Calls& calls, size_t begin, size_t end);
 
-// Equal exactly for pieces that do the same to other inputs: the same calls with the same constants, facts, flags and aliases.
+// Equal exactly for pieces that do the same to other inputs: the same calls with the same constants, facts, flags and
+// aliases.
 std::string signatureOf(const Piece& piece);
 // What of a call repeats in other pieces of the same kind: the same without saying which values it uses.
 std::string outlineOf(const graph::Node& node);

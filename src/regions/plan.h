@@ -1,4 +1,5 @@
-// Runs compiled pieces one after the other: what an entry calls in the place of one compiled graph. No guard stands between them.
+// Runs compiled pieces one after the other: what an entry calls in the place of one compiled graph. No guard stands
+// between them.
 #pragma once
 
 #include "base/python.h"

@@ -15,8 +15,8 @@ struct Run {
   size_t saved() const { return (repeats() - 1) * period; }
 };
 
-// The runs of items[begin, end) that repeat at least `least_repeats` times, those that save most first. Periods are tried that many
-// equal items are apart.
+// The runs of items[begin, end) that repeat at least `least_repeats` times, those that save most first. Periods are
+// tried that many equal items are apart.
 std::vector<Run> findRuns(const std::vector<uint64_t>& items, size_t begin, size_t end,
                           size_t least_period, size_t least_repeats);
 

@@ -1,7 +1,7 @@
-// Which cache serves this thread, and whether the evaluator hook is on. The hook is per interpreter and costs every Python call something,
-// so it is installed when the first scope of any thread opens and removed when the last one closes; frames of threads without an active
-// cache go to the evaluator that was there before: CPython's own, or TorchDynamo's.
-// Relies on the GIL: the counts are shared by all threads and change only with it held.
+// Which cache serves this thread, and whether the evaluator hook is on. The hook is per interpreter and costs every
+// Python call something, so it is installed when the first scope of any thread opens and removed when the last one
+// closes; frames of threads without an active cache go to the evaluator that was there before: CPython's own, or
+// TorchDynamo's. Relies on the GIL: the counts are shared by all threads and change only with it held.
 #pragma once
 
 namespace stator::runtime {
@@ -13,14 +13,15 @@ Cache* activeCache();
 
 // Whether a scope could put the hook in: it was not taken out for a time.
 bool hookIsFree();
-// To be asked where a frame of ours goes on: another evaluator, put on top by what the frame has called, may have stayed there.
+// To be asked where a frame of ours goes on: another evaluator, put on top by what the frame has called, may have
+// stayed there.
 void keepHookOnTop();
 // No scope is open: another evaluator has put ours back when it went.
 bool hookIsLeftOver();
 
-// While it lives, this thread's frames are served by `cache` (null: natively). Another evaluator (TorchDynamo's, a debugger's) that is in
-// place gets the frames of other threads meanwhile, and is on top again afterwards. One that is put on top inside of the scope has the frames
-// that are started below it.
+// While it lives, this thread's frames are served by `cache` (null: natively). Another evaluator (TorchDynamo's, a
+// debugger's) that is in place gets the frames of other threads meanwhile, and is on top again afterwards. One that is
+// put on top inside of the scope has the frames that are started below it.
 class ActiveScope {
  public:
   explicit ActiveScope(Cache* cache);
@@ -45,8 +46,8 @@ class EntriesOnlyScope {
   EntriesOnlyScope& operator=(const EntriesOnlyScope&) = delete;
 };
 
-// While it lives, frames of this thread run natively whatever cache is active: for the work of capture and of backends, which runs Python
-// code of its own.
+// While it lives, frames of this thread run natively whatever cache is active: for the work of capture and of backends,
+// which runs Python code of its own.
 class HookDisabledScope {
  public:
   HookDisabledScope();
@@ -56,8 +57,8 @@ class HookDisabledScope {
 };
 bool hookDisabled();
 
-// While it lives, the evaluator is taken out of the interpreter altogether, so that CPython inlines Python-to-Python calls again and deep
-// recursion does not use the C stack. Other threads run natively meanwhile.
+// While it lives, the evaluator is taken out of the interpreter altogether, so that CPython inlines Python-to-Python
+// calls again and deep recursion does not use the C stack. Other threads run natively meanwhile.
 class HookRemovedScope {
  public:
   HookRemovedScope();

@@ -1,5 +1,5 @@
-// Captures ahead of calls (aot_compile): a compiled function is captured for example inputs without being run, and its cache is closed, so
-// that no later call captures anew.
+// Captures ahead of calls (aot_compile): a compiled function is captured for example inputs without being run, and its
+// cache is closed, so that no later call captures anew.
 #pragma once
 
 #include "base/python.h"

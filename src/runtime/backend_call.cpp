@@ -91,7 +91,8 @@ BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph
   return made;
 }
 
-// Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is only counted.
+// Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is
+// only counted.
 void BackendCall::announce(size_t calls, PyObject* module) {
   if (module == Py_None) {
     orThrow(PyObject_CallMethod(settings_, "count", "n", static_cast<Py_ssize_t>(calls)));

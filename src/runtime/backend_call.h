@@ -1,4 +1,5 @@
-// A captured graph on its way through the backend: whole, or its regions one by one; each found on the disk, or compiled.
+// A captured graph on its way through the backend: whole, or its regions one by one; each found on the disk, or
+// compiled.
 #pragma once
 
 #include "graph/fx.h"

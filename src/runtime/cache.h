@@ -1,5 +1,6 @@
-// What has been captured for one set of compile settings: entries by code object and offset. Owned by the compiled objects that use it;
-// its references are visible to the garbage collector, so that a cache never keeps a model alive through a cycle.
+// What has been captured for one set of compile settings: entries by code object and offset. Owned by the compiled
+// objects that use it; its references are visible to the garbage collector, so that a cache never keeps a model alive
+// through a cycle.
 #pragma once
 
 #include "base/python.h"
@@ -28,7 +29,8 @@ struct Entry {
   size_t guard_count = 0;
   // For the very modules of the capture, where FSDP manages them: fewer guards. Null: there are none such.
   std::unique_ptr<guards::GuardProgram> same_modules;
-  // Of a capture made ahead of calls (runtime/ahead.h): what takes the guards' place where they are dropped. Otherwise null.
+  // Of a capture made ahead of calls (runtime/ahead.h): what takes the guards' place where they are dropped. Otherwise
+  // null.
   std::unique_ptr<guards::GuardProgram> unguarded;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;      // of the graph, in order
@@ -39,17 +41,20 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
-  // With it: what was dynamic at the capture, so that a trace up to a failed call is the same trace (run_entry.cpp). Otherwise null.
+  // With it: what was dynamic at the capture, so that a trace up to a failed call is the same trace (run_entry.cpp).
+  // Otherwise null.
   std::unique_ptr<known::DynamicHistory> history;
   tensor::Drawn drawn;  // torch's generators that the graph draws from
   // They can be set back if the graph fails: their states are remembered before each run.
   bool redraws = false;
-  // Inputs that the graph writes to, by position: what tells whether a graph that failed has written yet (`has_effects`).
+  // Inputs that the graph writes to, by position: what tells whether a graph that failed has written yet
+  // (`has_effects`).
   std::vector<size_t> written;
   bool unseen_effects = false;  // a call does something else than write to inputs
   // the backend's code writes to them without counting up their versions
   bool writes_unseen = false;
-  // A call may raise for the data that it gets, in code that cannot be left in its middle: what is written to is copied before, if it is small.
+  // A call may raise for the data that it gets, in code that cannot be left in its middle: what is written to is copied
+  // before, if it is small.
   bool saves_written = false;
   bool has_subclasses = false;  // among the graph's inputs, which it takes for plain tensors
   bool grad_enabled = false;    // at the entry; guarded
@@ -59,7 +64,8 @@ struct Entry {
   bool watches_backward = false;   // until its first run: an error of its backward says whose it is
   long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
-  // Where the work of the backend on each of its graphs is kept (runtime/disk_cache.h); empty for one that is kept nowhere.
+  // Where the work of the backend on each of its graphs is kept (runtime/disk_cache.h); empty for one that is kept
+  // nowhere.
   std::vector<std::string> disk_keys;
   int traverse(visitproc visit, void* arg) const;
 };
@@ -115,8 +121,8 @@ class Cache {
   void reset();
   // The same for what was captured for one compiled code alone.
   void reset(const void* root);
-  // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
-  // compile calls and may live for ever, while functions come and go.
+  // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache
+  // is shared by equal compile calls and may live for ever, while functions come and go.
   void addRoot(const void* code);
   void removeRoot(const void* code);
   int traverse(visitproc visit, void* arg) const;

@@ -46,9 +46,10 @@ bool freezes() {
   return set.get() == Py_True;
 }
 
-// How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
-// a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to it is long if a list on the way is: what is
-// captured behind the list costs a compare for each item at later calls, what is not an instruction of the driver's.
+// How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown
+// away: the more of them a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to
+// it is long if a list on the way is: what is captured behind the list costs a compare for each item at later calls,
+// what is not an instruction of the driver's.
 void limitQuiet(interpret::Limits& limits, const CodeEntries& code, bool has_tensor) {
   constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
   const uint64_t first = has_tensor ? std::max<uint64_t>(kFirst, limits.instructions / 2) : kFirst;
@@ -120,8 +121,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
 
 namespace {
 
-// Whether the error that is set is one of a trace's own: built into Python, and raised in a file of ours or torch's, or for want of memory. Others
-// are for the user: demands that are not met, interrupts, what a handler of a signal raises.
+// Whether the error that is set is one of a trace's own: built into Python, and raised in a file of ours or torch's, or
+// for want of memory. Others are for the user: demands that are not met, interrupts, what a handler of a signal raises.
 bool isOurs(PyObject* error) {
   if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return true;
   if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) return false;
@@ -243,7 +244,8 @@ bool capturedNothing(const Attempt& now, Site& site) {
     return true;
   }
   if (plan.reason != breaks::Reason::kTraceLimit || !plan.detail.empty()) return false;
-  // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
+  // Its plan would stand for one way through a long program. What runs instead comes to places where something can be
+  // captured.
   site.quiet = true;
   site.step_only = holdsTensor(now.frame);
   now.cache.entriesOf(stator_frame_code(now.frame)).quiet_sites++;
@@ -409,8 +411,8 @@ void reportEntry(const Attempt& now, const Entry& entry) {
   }
 }
 
-// torch.compile(shapes_spec=...): while the function that checks it is traced, what it names is dynamic and all else static. One thread
-// traces at a time.
+// torch.compile(shapes_spec=...): while the function that checks it is traced, what it names is dynamic and all else
+// static. One thread traces at a time.
 class AskedSources {
  public:
   explicit AskedSources(Attempt& now) {

@@ -1,5 +1,6 @@
-// One thread traces at a time. A trace runs Python code, which lets other threads in, and much of what it uses is made on first use, by code
-// that imports modules: two threads in the middle of that would wait for each other. Backends run without the turn.
+// One thread traces at a time. A trace runs Python code, which lets other threads in, and much of what it uses is made
+// on first use, by code that imports modules: two threads in the middle of that would wait for each other. Backends run
+// without the turn.
 #pragma once
 
 #include "base/python.h"
@@ -11,8 +12,8 @@ namespace stator::runtime {
 
 class CaptureTurn {
  public:
-  // Waits with the interpreter's lock released. A thread that holds what the tracing one waits for (the lock of a module that it imports)
-  // goes without after a while, and its call is not captured.
+  // Waits with the interpreter's lock released. A thread that holds what the tracing one waits for (the lock of a
+  // module that it imports) goes without after a while, and its call is not captured.
   explicit CaptureTurn(bool wanted = true) {
     if (!wanted || depth()++ > 0) {
       nested_ = wanted;

@@ -21,7 +21,8 @@ namespace stator::runtime {
 namespace {
 
 bool force_eager = false;
-// Calls of compiled functions so far: whoever keeps memory from one call to the next (CUDA graphs do) asks whether another has begun.
+// Calls of compiled functions so far: whoever keeps memory from one call to the next (CUDA graphs do) asks whether
+// another has begun.
 uint64_t calls_begun = 0;
 // set_stance(force_backend=): a callable from a cache to the one that serves in its place
 PyObject* forced_caches = nullptr;
@@ -158,7 +159,8 @@ PyObject* readAttribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(selfOf(object)->function, name);
 }
 
-// __name__, __qualname__, __module__ and __doc__ live on types too, so that plain forwarding would show CompiledFunction's.
+// __name__, __qualname__, __module__ and __doc__ live on types too, so that plain forwarding would show
+// CompiledFunction's.
 PyObject* readNaming(PyObject* object, void* closure) {
   CompiledFunction* self = selfOf(object);
   const char* name = static_cast<const char*>(closure);
@@ -186,7 +188,8 @@ Ref<> importedCall(const char* module, const char* function, PyObject* first, Py
   return Ref<>::steal(PyObject_CallMethodObjArgs(loaded.get(), name.get(), first, second, nullptr));
 }
 
-// A name, if the object is found under it in its module, as functions are pickled; otherwise function and settings, to compile again.
+// A name, if the object is found under it in its module, as functions are pickled; otherwise function and settings, to
+// compile again.
 PyObject* reduce(PyObject* object, PyObject*) {
   return importedCall("stator._compile", "_reduce_compiled", object, nullptr).release();
 }

@@ -1,7 +1,7 @@
-// stator._core.CompiledFunction(fn, cache): what stator.compile returns for a function, method, lambda or other callable. Calling it calls
-// `fn` while `cache` serves the thread's frames. With cache None it is a disabled function: `fn` and all it calls run natively.
-// It behaves like the function that it wraps: it binds as a method, shows fn's names, doc and signature, and reads of any other attribute
-// go to fn unless the compiled function has one of its own.
+// stator._core.CompiledFunction(fn, cache): what stator.compile returns for a function, method, lambda or other
+// callable. Calling it calls `fn` while `cache` serves the thread's frames. With cache None it is a disabled function:
+// `fn` and all it calls run natively. It behaves like the function that it wraps: it binds as a method, shows fn's
+// names, doc and signature, and reads of any other attribute go to fn unless the compiled function has one of its own.
 #pragma once
 
 #include "base/python.h"

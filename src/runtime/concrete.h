@@ -1,6 +1,6 @@
-// Executes one instruction on the real frame, with CPython's own meaning: same results, same errors and messages, references dropped at
-// the same moment. What the driver does where nothing is captured. One file for each family of opcodes (concrete_*.cpp); which function
-// serves which opcode stands in bytecode/opcodes.def.
+// Executes one instruction on the real frame, with CPython's own meaning: same results, same errors and messages,
+// references dropped at the same moment. What the driver does where nothing is captured. One file for each family of
+// opcodes (concrete_*.cpp); which function serves which opcode stands in bytecode/opcodes.def.
 // Relies on: the frame is linked, and its offset is that of the instruction's opcode.
 #pragma once
 
@@ -66,7 +66,8 @@ Step step(Machine& machine);
 // Errors that several families raise, worded as CPython words them. All of them set an error and return kRaise.
 Step raiseUndefinedName(PyObject* name);
 Step raiseUnboundSlot(const Machine& m, int slot);
-// DICT_MERGE and CALL_FUNCTION_EX: what merging keyword arguments into a call failed with becomes a TypeError about the call.
+// DICT_MERGE and CALL_FUNCTION_EX: what merging keyword arguments into a call failed with becomes a TypeError about the
+// call.
 void rewordKeywordError(PyObject* function, PyObject* keywords);
 
 }  // namespace stator::runtime::concrete

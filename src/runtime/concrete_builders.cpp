@@ -25,8 +25,8 @@ Step fillMap(Machine& m, PyObject* const* keys, ptrdiff_t key_step, PyObject* co
   return Step::kNext;
 }
 
-// Puts `before` items of the iterable, and with `after` >= 0 the rest as a list and then `after` more, on the stack so that the first is
-// on top. The items become part of the stack only if all went well.
+// Puts `before` items of the iterable, and with `after` >= 0 the rest as a list and then `after` more, on the stack so
+// that the first is on top. The items become part of the stack only if all went well.
 Step unpack(Machine& m, int before, int after) {
   Ref<> iterable = m.pop();
   Ref<> iterator = stealRef(PyObject_GetIter(iterable.get()));

@@ -10,8 +10,8 @@ Ref<> describe(PyObject* function) {
   return stealRef(_PyObject_FunctionStr(function));
 }
 
-// Where a call's operands lie: the callable and then self, or the callable and NULL in the version's order, or (function, self) once a
-// bound method is taken apart; the arguments follow.
+// Where a call's operands lie: the callable and then self, or the callable and NULL in the version's order, or
+// (function, self) once a bound method is taken apart; the arguments follow.
 struct Operands {
   PyObject** first;
   bool with_self;
@@ -39,7 +39,8 @@ Step callOperands(Machine& m, int oparg, PyObject* keywords) {
   const Operands operands(m, oparg);
   const Py_ssize_t positional =
       oparg + operands.with_self - (keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  // CPython moves the operands of a call of a Python function into the new frame, so that the callee can be the last to hold them.
+  // CPython moves the operands of a call of a Python function into the new frame, so that the callee can be the last to
+  // hold them.
   Handover handover(m, operands.callable(), oparg + 2);
   Ref<> result =
       stealRef(PyObject_Vectorcall(operands.callable(), operands.arguments(),

@@ -97,8 +97,8 @@ Ref<> matchedAttributes(PyObject* subject, PyObject* type, int positional, PyObj
   return stealRef(PyList_AsTuple(found.get()));
 }
 
-// Tuple of the mapping's values for the keys, None if one is missing. Keys are asked for by `get` with a default, so that a defaultdict
-// does not grow.
+// Tuple of the mapping's values for the keys, None if one is missing. Keys are asked for by `get` with a default, so
+// that a defaultdict does not grow.
 Ref<> matchedValues(PyObject* subject, PyObject* keys) {
   const Py_ssize_t count = PyTuple_GET_SIZE(keys);
   Ref<> values = stealRef(PyTuple_New(count));

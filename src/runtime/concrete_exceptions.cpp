@@ -1,5 +1,5 @@
-// raise, except, except*, with. The exception that handlers are busy with lives in the thread's exc_info; PUSH_EXC_INFO saves the outer
-// one on the stack and POP_EXCEPT puts it back.
+// raise, except, except*, with. The exception that handlers are busy with lives in the thread's exc_info; PUSH_EXC_INFO
+// saves the outer one on the stack and POP_EXCEPT puts it back.
 #include "base/error_aside.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
@@ -126,7 +126,8 @@ Step raiseVarargs(Machine& m, int oparg) {
   return Step::kRaise;
 }
 
-// With an argument, the stack also holds the index of the instruction that raised first: the frame's line goes back there.
+// With an argument, the stack also holds the index of the instruction that raised first: the frame's line goes back
+// there.
 Step reraise(Machine& m, int oparg) {
   if (oparg) {
     PyObject* lasti = m.peek(oparg + 1);
@@ -139,7 +140,8 @@ Step reraise(Machine& m, int oparg) {
   return restore(m.pop());
 }
 
-// [delegated to, last value, exception] -> [None, returned], where the delegated one has ended while an exception was thrown into it.
+// [delegated to, last value, exception] -> [None, returned], where the delegated one has ended while an exception was
+// thrown into it.
 Step cleanupThrow(Machine& m, int) {
   if (!PyErr_GivenExceptionMatches(m.peek(1), PyExc_StopIteration))
     return restore(newRef(m.peek(1)));

@@ -46,7 +46,8 @@ Step raiseCannotImport(PyObject* module, PyObject* name, const Ref<>& module_nam
   return Step::kRaise;
 }
 
-// The name of a public thing that `import *` brings; false with an error set if the module lists something that is no string.
+// The name of a public thing that `import *` brings; false with an error set if the module lists something that is no
+// string.
 bool checkPublicName(PyObject* module, PyObject* name, bool from_dict) {
   if (PyUnicode_Check(name)) return true;
   Ref<> module_name = stealRef(PyObject_GetAttrString(module, "__name__"));

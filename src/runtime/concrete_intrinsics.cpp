@@ -1,5 +1,5 @@
-// Operations that have an instruction of their own in 3.11 and share one since: CALL_INTRINSIC_1 and _2. Those that decoding gives their old
-// names (python/instructions.h) are elsewhere.
+// Operations that have an instruction of their own in 3.11 and share one since: CALL_INTRINSIC_1 and _2. Those that
+// decoding gives their old names (python/instructions.h) are elsewhere.
 #include "python/instructions.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"

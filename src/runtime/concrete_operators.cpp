@@ -1,4 +1,5 @@
-// Operators, subscripts, attributes. Operands are popped right to left, so that C++ destroys them left to right, as CPython does.
+// Operators, subscripts, attributes. Operands are popped right to left, so that C++ destroys them left to right, as
+// CPython does.
 #include "runtime/concrete.h"
 
 namespace stator::runtime::concrete {
@@ -164,7 +165,8 @@ Step loadAttr(Machine& m, int oparg) {
   return Step::kNext;
 }
 
-// [owner] -> function and owner if the attribute is a plain method, so that no bound method has to be made; else the attribute and NULL.
+// [owner] -> function and owner if the attribute is a plain method, so that no bound method has to be made; else the
+// attribute and NULL.
 Step loadMethod(Machine& m, int oparg) {
   PyObject* found = nullptr;
   int unbound = _PyObject_GetMethod(m.peek(1), m.name(oparg), &found);

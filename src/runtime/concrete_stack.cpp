@@ -6,8 +6,8 @@ namespace stator::runtime::concrete {
 
 Step nop(Machine&, int) { return Step::kNext; }
 
-// RESUME 0 is a function's start and 1 a generator's after `yield`; CPython looks at signals there, but not inside `yield from` and
-// `await` (2, 3), where the innermost generator is to be interrupted.
+// RESUME 0 is a function's start and 1 a generator's after `yield`; CPython looks at signals there, but not inside
+// `yield from` and `await` (2, 3), where the innermost generator is to be interrupted.
 Step resume(Machine&, int oparg) { return oparg < 2 ? Step::kNextChecked : Step::kNext; }
 
 Step popTop(Machine& m, int) {

@@ -132,7 +132,8 @@ bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   return site_ != nullptr;
 }
 
-// As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
+// As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for
+// CPython to say.
 STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
                                  Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
   std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));

@@ -1,9 +1,10 @@
-// A call of a compiled function whose entry ends in a return needs no frame of CPython's: its arguments are bound here, the guards look at
-// them where they lie, and what the graph gives is made into what the function returns. Half of the cost of a small call was frames: the
-// function's own, and _call_impl's of a module.
+// A call of a compiled function whose entry ends in a return needs no frame of CPython's: its arguments are bound here,
+// the guards look at them where they lie, and what the graph gives is made into what the function returns. Half of the
+// cost of a small call was frames: the function's own, and _call_impl's of a module.
 //
-// Whatever is not plain (an argument that does not fit, a trace function, a signal, an entry that needs its frame, no entry at all) is left
-// to the hook, with nothing done yet. So is a graph that raises: it is run again there, where the frame is, and raises as eager does.
+// Whatever is not plain (an argument that does not fit, a trace function, a signal, an entry that needs its frame, no
+// entry at all) is left to the hook, with nothing done yet. So is a graph that raises: it is run again there, where the
+// frame is, and raises as eager does.
 #pragma once
 
 #include "base/python.h"

@@ -42,7 +42,8 @@ void addMeta(const shapes::TensorMeta& meta, std::string& out) {
                 (meta.is_parameter ? 32 : 0) | (meta.is_wrapped_number ? 64 : 0));
 }
 
-// What the backend reads of the inputs beyond their sizes, and which of them share memory. False: one of them is no plain tensor.
+// What the backend reads of the inputs beyond their sizes, and which of them share memory. False: one of them is no
+// plain tensor.
 bool addInputs(const graph::Graph& graph, std::string& out) {
   // By address, and by number for what another region of the graph makes.
   std::map<std::pair<bool, uintptr_t>, uint64_t> storages;

@@ -1,5 +1,6 @@
-// The way to what backends made in earlier processes (docs/CACHE.md). Capture is done in every process, so guards are never stale; what is
-// found again is the backend's work on a graph of the same content, with inputs of the same facts, in the same state of torch.
+// The way to what backends made in earlier processes (docs/CACHE.md). Capture is done in every process, so guards are
+// never stale; what is found again is the backend's work on a graph of the same content, with inputs of the same facts,
+// in the same state of torch.
 #pragma once
 
 #include "base/python.h"

@@ -23,7 +23,8 @@ bool jumpsIfTrue(int opcode) {
          opcode == POP_JUMP_BACKWARD_IF_TRUE;
 }
 
-// The truth of what __bool__, __len__ or __contains__ returned, with the checks of the C slots that call them; -1 with an error set.
+// The truth of what __bool__, __len__ or __contains__ returned, with the checks of the C slots that call them; -1 with
+// an error set.
 int truthOf(const PendingFrame& callee, PyObject* value) {
   PyObject* name = callee.function->func_name;
   if (PyUnicode_CompareWithASCIIString(name, "__bool__") == 0 && !PyBool_Check(value)) {
@@ -41,7 +42,8 @@ int truthOf(const PendingFrame& callee, PyObject* value) {
   return PyObject_IsTrue(length.get());
 }
 
-// What CPython's look-up does with an AttributeError on its way out: it says whose attribute was missing, for suggestions.
+// What CPython's look-up does with an AttributeError on its way out: it says whose attribute was missing, for
+// suggestions.
 void nameMissing(PyObject* owner, PyObject* name) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return;
   ErrorKept error;
@@ -130,7 +132,8 @@ class FrameRun {
 
 PyObject* FrameRun::run() {
   for (;;) {
-    // A trace function that the program has set in the middle is not to see how we look for entries, and has to see what runs from here on.
+    // A trace function that the program has set in the middle is not to see how we look for entries, and has to see
+    // what runs from here on.
     if (instr_->legal_exit && stator_link_traced(&link_)) return finishNatively();
     if (captures_ && instr_->legal_exit) {
       stator_frame_set_offset(frame_, instr_->offset);
@@ -220,9 +223,9 @@ PyObject* FrameRun::finishNatively() {
   return stator_frame_eval_default(frame_, 0);
 }
 
-// CPython checks after it has moved its instruction pointer but before it has moved the frame's, so that an interrupt's traceback names
-// the instruction behind it, while its handler is that of the place before the one it goes on with. (A jump that looks first has not moved
-// yet.)
+// CPython checks after it has moved its instruction pointer but before it has moved the frame's, so that an interrupt's
+// traceback names the instruction behind it, while its handler is that of the place before the one it goes on with. (A
+// jump that looks first has not moved yet.)
 bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
   if (checked && stator_thread_interrupted() && stator_thread_interrupts() < 0) {
     stator_frame_set_offset(frame_, done->opcode_offset);
@@ -333,8 +336,8 @@ Cache& concreteCache() {
 PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   // A generator function's own frame only makes the generator; the frame inside that one comes here when it is resumed.
   if (makesGenerator(frame)) return stator_frame_eval_fresh(frame, throwflag);
-  // With an exception under way nothing may fail that has not before: the code of a resumed generator has been decoded already or is
-  // decoded with the exception put aside.
+  // With an exception under way nothing may fail that has not before: the code of a resumed generator has been decoded
+  // already or is decoded with the exception put aside.
   std::optional<ErrorKept> kept;
   if (throwflag) kept.emplace();
   CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
@@ -377,11 +380,13 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   return run.run();
 }
 
-// --- Inlined frames become real ----------------------------------------------------------------------------------------------------------
+// --- Inlined frames become real
+// ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Calls the function with None for every parameter that takes one value: binding such arguments runs no code of the user's.
+// Calls the function with None for every parameter that takes one value: binding such arguments runs no code of the
+// user's.
 Ref<> callWithNothing(PyFunctionObject* function) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   const int keyword_only = code->co_kwonlyargcount;

@@ -1,5 +1,6 @@
-// Drives one frame of compiled code: at each offset it asks for a captured entry, runs it, executes the one instruction that could not
-// be captured concretely (or materialises inlined frames), and goes on at the next offset, until the frame returns, raises or yields.
+// Drives one frame of compiled code: at each offset it asks for a captured entry, runs it, executes the one instruction
+// that could not be captured concretely (or materialises inlined frames), and goes on at the next offset, until the
+// frame returns, raises or yields.
 #pragma once
 
 #include "base/ref.h"
@@ -55,24 +56,26 @@ inline Exit outcome(Outcome what) {
 
 class Cache;
 
-// Implemented by the captured side (runtime/entry.cpp): looks up or makes the entry of (cache, code, offset), runs its plan.
-// The frame is linked. Whatever fails inside must come back as kStep or kNative with the frame untouched.
+// Implemented by the captured side (runtime/entry.cpp): looks up or makes the entry of (cache, code, offset), runs its
+// plan. The frame is linked. Whatever fails inside must come back as kStep or kNative with the frame untouched.
 Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info);
 
 // Runs the whole frame, from its present offset on; NULL with a Python error set, as an evaluator does.
 PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag);
 
-// The cache that has no entries and never gets any: each frame under it is executed one instruction at a time, without runCaptured.
+// The cache that has no entries and never gets any: each frame under it is executed one instruction at a time, without
+// runCaptured.
 Cache& concreteCache();
 
-// Makes the callees real, outermost first, and runs them to their end: the value that the outermost one returns to its caller (before
-// that one's continuation is applied), or null with a Python error set. Under `cache`, the callees' frames are driven.
+// Makes the callees real, outermost first, and runs them to their end: the value that the outermost one returns to its
+// caller (before that one's continuation is applied), or null with a Python error set. Under `cache`, the callees'
+// frames are driven.
 Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending);
 // likewise, from frames[index] inwards
 Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index);
 
-// A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset` is that of the
-// YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
+// A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset`
+// is that of the YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
 Ref<> makeSuspendedGenerator(const PendingFrame& state);
 // In two steps: one that has not begun, and its state.
 Ref<> makeGenerator(PyFunctionObject* function);

@@ -84,8 +84,8 @@ int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
   return 0;
 }
 
-// Without any hook: the instructions of watched code that a call executes are added to counted_instructions. The program may set a trace
-// function of its own, which ends the counting for the rest of the call.
+// Without any hook: the instructions of watched code that a call executes are added to counted_instructions. The
+// program may set a trace function of its own, which ends the counting for the rest of the call.
 PyObject* countInstructions(PyObject*, PyObject* function) {
   PyEval_SetTrace(countInstruction, nullptr);
   Ref<> result = stealRef(PyObject_CallNoArgs(function));

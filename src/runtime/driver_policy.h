@@ -1,5 +1,5 @@
-// What the driver asks about frames that it is to run. Answered by the captured side; the driver itself knows nothing of it, and so can be
-// built and tested without torch (tests/frames).
+// What the driver asks about frames that it is to run. Answered by the captured side; the driver itself knows nothing
+// of it, and so can be built and tested without torch (tests/frames).
 #pragma once
 
 #include "base/ref.h"

@@ -1,5 +1,5 @@
-// The captured side of the driver: finds the entry of a place whose guards hold, or captures one, and runs it. The one boundary at which
-// stator's own failures end: the user's program goes on eagerly.
+// The captured side of the driver: finds the entry of a place whose guards hold, or captures one, and runs it. The one
+// boundary at which stator's own failures end: the user's program goes on eagerly.
 
 #include "runtime/entry.h"
 
@@ -36,7 +36,8 @@ namespace {
 using known::CodePolicy;
 using sources::Roots;
 
-// What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
+// What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything
+// that dies quietly.
 bool dropsRunCode(const Entry& entry, const Roots& roots) {
   for (int slot : entry.plan.dropped_slots) {
     if (known::lastReferenceRunsCode(roots.slots[slot])) return true;
@@ -146,7 +147,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }
-  // Close to the end of the recursion the program goes on by itself: what a plan calls would find it first, in other words than eager's.
+  // Close to the end of the recursion the program goes on by itself: what a plan calls would find it first, in other
+  // words than eager's.
   constexpr int kDepthOfPlan = 6;
   if (stator_recursion_left() < kDepthOfPlan) return outcome(Outcome::kStep);
   // Frames that a plan makes real lie on the C stack, those of the calls that CPython makes then do not.
@@ -260,7 +262,8 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   const auto capture_start = std::chrono::steady_clock::now();
   const auto generation = cache.generation;
   std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
-  // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
+  // Capture and backends import modules on first use, which may change what was read before: the second time nothing is
+  // new.
   if (entry && !inputs.guardsHold(*entry->guards, roots))
     entry = capture(cache, frame, {.logs = logs});
   if (!entry) {

@@ -80,15 +80,16 @@ struct CaptureWish {
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 bool asksBackend(const Cache& cache, const char* name);  // an attribute of its that is True
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish = {});
-// The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
-// second time is dynamic at once.
+// The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that
+// what is other the second time is dynamic at once.
 void noteFirstRun(Site& site, const Cache& cache, StatorFrame* frame);
 // Whether one is among the frame's locals and on its stack.
 bool holdsTensor(StatorFrame* frame);
 
 // The error for outputsFit; false.
 bool refuseOutputs(const Entry& entry, PyObject* outputs);
-// Whether a backend's callable has returned what the graph returns; false with an error set that says what came instead.
+// Whether a backend's callable has returned what the graph returns; false with an error set that says what came
+// instead.
 inline bool outputsFit(const Entry& entry, PyObject* outputs) {
   const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
   if (sequence && static_cast<size_t>(Py_SIZE(outputs)) >= entry.outputs) [[likely]]
@@ -99,7 +100,8 @@ inline bool outputsFit(const Entry& entry, PyObject* outputs) {
 // `inputs`: the graph's, held.
 Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
               std::vector<PyObject*>& inputs);
-// Its parts. Inputs that are drawn are read, and instances of tensor subclasses become plain; `owned` holds what was made for that.
+// Its parts. Inputs that are drawn are read, and instances of tensor subclasses become plain; `owned` holds what was
+// made for that.
 void prepareInputs(const Entry& entry, const sources::Roots& roots, std::vector<PyObject*>& inputs,
                    std::vector<Ref<>>& owned);
 // Null with a Python error set.

@@ -17,7 +17,8 @@ constexpr Py_ssize_t kMostItems = 4;
 // An entry that served so many calls in a row stands first again.
 constexpr int kInARow = 8;
 
-// Constants by their value, tensors by their sizes, tuples and lists by their first items, anything else by its identity.
+// Constants by their value, tensors by their sizes, tuples and lists by their first items, anything else by its
+// identity.
 STATOR_HOT uint64_t hashOf(PyObject* value, bool items) {
   if (value == nullptr) return 1;
   PyTypeObject* type = Py_TYPE(value);

@@ -21,8 +21,8 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   return found;
 }
 
-// Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls
-// that may raise.
+// Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to
+// none. Whether there are calls that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
   std::vector<graph::Node*> raising, drawing, all;

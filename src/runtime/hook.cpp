@@ -26,7 +26,8 @@ PyObject* driveGuarded(Cache& cache, StatorFrame* frame, int throwflag) {
   return nullptr;
 }
 
-// Whether a new frame holds these arguments, the last of them named; false also if it holds them all in *args and **kwargs.
+// Whether a new frame holds these arguments, the last of them named; false also if it holds them all in *args and
+// **kwargs.
 bool argumentsArrived(StatorFrame* callee, PyObject* const* arguments, int count, PyObject* names) {
   const PyCodeObject* code = stator_frame_code(callee);
   PyObject* const* slots = stator_frame_slots(callee);
@@ -54,10 +55,10 @@ PyObject* namesOfUnit(const bytecode::CodeInfo& info, int index) {
   return PyTuple_GET_ITEM(info.code()->co_consts, instrs[index - 1].oparg);
 }
 
-// A frame that CPython's own loop runs has called a Python function. With an evaluator in place that loop keeps the arguments on the
-// caller's stack until the call returns, instead of moving them into the callee's frame as it does without one. So we take them out of
-// there: None stands in for what CPython drops later. Where they lie follows from the code alone, and that it is this call is checked
-// by the arguments themselves.
+// A frame that CPython's own loop runs has called a Python function. With an evaluator in place that loop keeps the
+// arguments on the caller's stack until the call returns, instead of moving them into the callee's frame as it does
+// without one. So we take them out of there: None stands in for what CPython drops later. Where they lie follows from
+// the code alone, and that it is this call is checked by the arguments themselves.
 void takeFromNativeCaller(StatorFrame* callee) {
   StatorFrame* caller = stator_thread_frame();
   if (!caller || !stator_frame_in_default_loop(caller)) return;

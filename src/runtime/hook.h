@@ -1,5 +1,6 @@
-// What the evaluator hook knows about its thread, and the two ways in which the driver prepares it for the next frame: Handover (the
-// operands of a call move into the callee's frame) and Primed (the next frame of a function is not to start, but to go on somewhere).
+// What the evaluator hook knows about its thread, and the two ways in which the driver prepares it for the next frame:
+// Handover (the operands of a call move into the callee's frame) and Primed (the next frame of a function is not to
+// start, but to go on somewhere).
 #pragma once
 
 #include "runtime/concrete.h"
@@ -11,9 +12,10 @@ namespace stator::runtime {
 
 class Cache;
 
-// A call of a Python function whose operands still lie on the caller's stack. CPython 3.11 moves them into the callee's frame, so that
-// `del argument` in the callee can free the object; an evaluator gets a frame with references of its own, and so the caller's are dropped
-// when that frame arrives. If none does (the arguments do not fit, the callable is no Python function), `finish` drops them.
+// A call of a Python function whose operands still lie on the caller's stack. CPython 3.11 moves them into the callee's
+// frame, so that `del argument` in the callee can free the object; an evaluator gets a frame with references of its
+// own, and so the caller's are dropped when that frame arrives. If none does (the arguments do not fit, the callable is
+// no Python function), `finish` drops them.
 class Handover {
  public:
   Handover(concrete::Machine& caller, PyObject* callable, int operands);

@@ -1,5 +1,5 @@
-// Every capture, as text, for text cases: where it began, graph, guards, what its plan makes and changes, how it left. Writing them takes
-// as long as capturing: only while somebody has asked for them (keep_captures).
+// Every capture, as text, for text cases: where it began, graph, guards, what its plan makes and changes, how it left.
+// Writing them takes as long as capturing: only while somebody has asked for them (keep_captures).
 #pragma once
 
 #include "base/python.h"

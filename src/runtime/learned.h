@@ -1,5 +1,5 @@
-// What captures learned: which sizes and ints of a function turned dynamic, kept from process to process by the function's content
-// (docs/CACHE.md), so that a later process captures it so at once.
+// What captures learned: which sizes and ints of a function turned dynamic, kept from process to process by the
+// function's content (docs/CACHE.md), so that a later process captures it so at once.
 #pragma once
 
 #include "base/python.h"
@@ -37,7 +37,8 @@ struct Learned {
 // What a code object is, whichever process it is in: its instructions, names and constants, not its file or line.
 std::string contentOf(PyCodeObject* code);
 
-// Before a place's first capture: what is known of it, from the disk or from the file that the backend came with (stator.load).
+// Before a place's first capture: what is known of it, from the disk or from the file that the backend came with
+// (stator.load).
 void recall(Cache& cache, PyCodeObject* code, int offset);
 // Behind a later capture: what turned dynamic there is kept, on the disk too.
 void remember(Cache& cache, PyCodeObject* code, int offset, const guards::Relations& relations);

@@ -46,7 +46,8 @@ void append(const Ref<>& list, const Ref<>& row) {
   if (PyList_Append(list.get(), row.get()) != 0) throw PythonError();
 }
 
-// ([(place, [key of a graph's artifact, ...])] of each entry that has graphs, {content of a function: what was learned of it})
+// ([(place, [key of a graph's artifact, ...])] of each entry that has graphs, {content of a function: what was learned
+// of it})
 PyObject* keptFromPython(PyObject*, PyObject* object) {
   return guarded([&]() -> Ref<> {
     Ref<> graphs = orThrow(PyList_New(0)), learned = orThrow(PyDict_New());
@@ -89,7 +90,8 @@ PyObject* entriesFromPython(PyObject*, PyObject* object) {
   });
 }
 
-// A list that gets (place, [(guard, nanoseconds)], nanoseconds of all together) for each entry that serves from now on; None: no more.
+// A list that gets (place, [(guard, nanoseconds)], nanoseconds of all together) for each entry that serves from now on;
+// None: no more.
 PyObject* measureFromPython(PyObject*, PyObject* list) {
   if (list != Py_None && !PyList_Check(list)) {
     PyErr_SetString(PyExc_TypeError, "a list or None is expected");

@@ -1,7 +1,8 @@
-// stator._core.CompiledModuleBase: what makes an object of a class written in Python as quick to call as a function. CPython would look up
-// `__call__`, pack the arguments into a tuple and a dict, and unpack them again.
-// What is compiled is what a call of the module runs: torch's own `_call_impl`, which sees to hooks, where a call comes straight to it, and the
-// class's `__call__` otherwise. Both can be replaced later, so the choice holds as long as the class and the module's dict stay as they are.
+// stator._core.CompiledModuleBase: what makes an object of a class written in Python as quick to call as a function.
+// CPython would look up `__call__`, pack the arguments into a tuple and a dict, and unpack them again.
+// What is compiled is what a call of the module runs: torch's own `_call_impl`, which sees to hooks, where a call comes
+// straight to it, and the class's `__call__` otherwise. Both can be replaced later, so the choice holds as long as the
+// class and the module's dict stay as they are.
 #include "runtime/module_base.h"
 
 #include "base/fields.h"
@@ -160,7 +161,8 @@ PyTypeObject ModuleBaseType = {
     .tp_new = create,
 };
 
-// Classes made in Python do not inherit the flag, since their `__call__` can be replaced. Nobody replaces that of a class made for one purpose.
+// Classes made in Python do not inherit the flag, since their `__call__` can be replaced. Nobody replaces that of a
+// class made for one purpose.
 PyObject* callDirectly(PyObject*, PyObject* type) {
   if (!PyType_Check(type) ||
       !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &ModuleBaseType)) {

@@ -41,7 +41,8 @@ const Names& globalHooks() {
   return names;
 }
 
-// The function as this version of torch has it. It serves if what it asks before it calls forward is what is asked below.
+// The function as this version of torch has it. It serves if what it asks before it calls forward is what is asked
+// below.
 struct Shape {
   PyCodeObject* code = nullptr;
   int call_offset = -1;
@@ -84,7 +85,8 @@ bool isEmptyDict(PyObject* value) {
   return (PyDict_CheckExact(value) || PyODict_CheckExact(value)) && PyDict_GET_SIZE(value) == 0;
 }
 
-// Of a class that reads attributes as nn.Module does and has none of these names itself: a function of the class, null otherwise.
+// Of a class that reads attributes as nn.Module does and has none of these names itself: a function of the class, null
+// otherwise.
 PyObject* plainForward(PyTypeObject* type) {
   struct Seen {
     PyTypeObject* type = nullptr;

@@ -60,7 +60,8 @@ Ref<> compileEnds(Py_ssize_t guards, PyObject* error) {
                 stealRef(Py_BuildValue("(nO)", guards, error)));
 }
 
-// Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
+// Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's
+// to see.
 Ref<> callReport(const char* name, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

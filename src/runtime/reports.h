@@ -20,13 +20,14 @@ void reportBreak(const interpret::Captured& captured);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph);
-// A compiled graph has failed which runs as it was captured: the error gets a note, or, where it is not raised, there is a warning (an error is
-// set if the user made warnings errors).
+// A compiled graph has failed which runs as it was captured: the error gets a note, or, where it is not raised, there
+// is a warning (an error is set if the user made warnings errors).
 void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
                        bool raises);
 // The same for the backward of a graph whose outputs these are: an error that leaves it gets a note.
 void watchBackward(const Cache& cache, StatorFrame* frame, long number, PyObject* outputs);
-// The backend failed and config.suppress_errors is set: takes the error that is set and warns. Throws PythonError if warnings are errors.
+// The backend failed and config.suppress_errors is set: takes the error that is set and warns. Throws PythonError if
+// warnings are errors.
 void reportSuppressed(StatorFrame* frame);
 // Calls the user's guard_fail_fn.
 void reportGuardFailure(const Cache& cache, StatorFrame* frame, const std::string& failed_guards);
@@ -52,7 +53,8 @@ enum LogWord : int {
 };
 // A capture of this frame is about to begin: it gets its compile id.
 int wantedLogs(StatorFrame* frame);
-// While it lives, a compilation is under way for those who asked to be called at its start and end. Throws PythonError if one of them raises.
+// While it lives, a compilation is under way for those who asked to be called at its start and end. Throws PythonError
+// if one of them raises.
 class CompileCallbacks {
  public:
   explicit CompileCallbacks(int logs);
@@ -65,7 +67,8 @@ class CompileCallbacks {
  private:
   bool open_ = false;
 };
-// Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...), whether it is a break).
+// Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...),
+// whether it is a break).
 Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured);
 // "COMPILING GRAPH due to ..."
 void reportGraph(PyObject* reason);
@@ -85,8 +88,8 @@ void reportGuards(StatorFrame* frame, const std::string& guards);
 // A whole function was captured. Throws PythonError if a hook raises.
 void reportCode(const Cache& cache, StatorFrame* frame);
 
-// A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first. `why`: the stance, the
-// config, or aot_compile.
+// A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first.
+// `why`: the stance, the config, or aot_compile.
 void reportRecompile(StatorFrame* frame, const std::string& failed_guards, const char* why);
 // Settings changed in torch._dynamo.config, where somebody has loaded it, hold here too.
 void followTorchConfig();

@@ -95,7 +95,8 @@ namespace {
 
 using Known = std::unordered_map<const graph::Node*, Ref<>>;
 
-// A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
+// A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not
+// known.
 Ref<> withValues(PyObject* value, const Known& known) {
   needStack();
   if (graph::isStandIn(value)) {
@@ -157,8 +158,8 @@ bool computesTheSame(const graph::Node& node, const graph::Graph& graph, const K
   });
 }
 
-// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had. The grad mode is the entry's, and in the end that
-// of the place where the graph failed.
+// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had. The grad mode is the
+// entry's, and in the end that of the place where the graph failed.
 Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, const Roots& roots) {
   Known known;
   for (const graph::Node& node : graph.nodes()) {
@@ -196,9 +197,9 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   return outputs;
 }
 
-// A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes on in the real frame
-// before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
-// False: this could not be done, and nothing has happened.
+// A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes
+// on in the real frame before the instruction whose operation failed, with the values that the graph has computed; that
+// instruction then raises by itself. False: this could not be done, and nothing has happened.
 bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, StatorFrame* frame,
             Roots roots, breaks::Draws& draws, Exit& exit) {
   CaptureTurn turn;
@@ -285,8 +286,8 @@ std::string regionName(const PyCodeObject& code) {
          std::to_string(code.co_firstlineno) + ")";
 }
 
-// The graph of an entry has raised, and cannot be run again. Where it stopped, the real interpreter goes on; where even that fails, its error
-// is the user's, with the user's lines in the traceback.
+// The graph of an entry has raised, and cannot be run again. Where it stopped, the real interpreter goes on; where even
+// that fails, its error is the user's, with the user's lines in the traceback.
 Exit afterHalfAGraph(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
                      StatorFrame* frame, const Roots& roots, breaks::Draws& draws) {
   ErrorAside error;
@@ -311,8 +312,8 @@ Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* fail
                                                 [&] { (void)written.undone(); }))
       return std::move(*exit);
   }
-  // The real interpreter runs this part again and raises where, and as, eager raises. What it calls is no part of any graph: a break there
-  // would be refused under fullgraph=True, and hide the program's own error.
+  // The real interpreter runs this part again and raises where, and as, eager raises. What it calls is no part of any
+  // graph: a break there would be refused under fullgraph=True, and hide the program's own error.
   return outcome(cache.fullgraph ? Outcome::kOverLimit : Outcome::kNative);
 }
 

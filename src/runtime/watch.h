@@ -1,5 +1,5 @@
-// What stator.explain and reports see: each capture as it ends, and the tensor calls that ran outside of graphs, by the break that put them
-// there. A watch is a thread's, and watches nest; one recorder gets the captures of all threads.
+// What stator.explain and reports see: each capture as it ends, and the tensor calls that ran outside of graphs, by the
+// break that put them there. A watch is a thread's, and watches nest; one recorder gets the captures of all threads.
 // Off unless somebody watches; the check costs one load.
 #pragma once
 
@@ -27,15 +27,18 @@ bool watching();
 // A recorder is there: it also gets what the guards of each new entry cost.
 bool recording();
 void recordGuards(StatorFrame* frame, const guards::GuardProgram::Costs& costs);
-// Somebody watches, or captures are logged (config.log_captures, config.trace_dir): each goes to reportCapture, as text.
+// Somebody watches, or captures are logged (config.log_captures, config.trace_dir): each goes to reportCapture, as
+// text.
 bool wantsTexts();
 void reportCapture(const CaptureReport& report);
-// The program's lines that put calls into a graph: ([(file, line, function, calls)], [for each node the position of its outermost line, or
+// The program's lines that put calls into a graph: ([(file, line, function, calls)], [for each node the position of its
+// outermost line, or
 // -1]). A line has the calls of all that it calls.
 Ref<> linesOf(const graph::Graph& graph);
 // Tensor calls from here on are those of this break; empty: of none.
 void ranUntil(const std::string& break_place);
-// While it lives a compiled function runs; behind the outermost, tensor calls are nobody's. To be made where somebody watches.
+// While it lives a compiled function runs; behind the outermost, tensor calls are nobody's. To be made where somebody
+// watches.
 class WatchedCall {
  public:
   WatchedCall();

@@ -1,5 +1,5 @@
-// Arguments of a call as the rules see them: small tagged values read once from the Python objects. They borrow everything and live in
-// the workspace of one call of infer.
+// Arguments of a call as the rules see them: small tagged values read once from the Python objects. They borrow
+// everything and live in the workspace of one call of infer.
 #pragma once
 
 #include "base/python.h"
@@ -80,7 +80,8 @@ class Workspace {
   }
   bool memoisable() const { return memoisable_; }
   bool symbolic() const { return symbolic_; }  // a size or int among them is an expression
-  // Puts what autocast casts to its dtype in place of the tensors: those with a floating point, but for float64. False: not known how they lie.
+  // Puts what autocast casts to its dtype in place of the tensors: those with a floating point, but for float64. False:
+  // not known how they lie.
   bool lower(const State& state);
   Arg* allocate(size_t count);
 

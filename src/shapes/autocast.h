@@ -1,5 +1,6 @@
-// What autocast does to the arguments of a call, as far as the rules may know it. torch has kernels of its own for some operators under
-// autocast, which cast and call the operator again; every other operator takes its arguments as they are.
+// What autocast does to the arguments of a call, as far as the rules may know it. torch has kernels of its own for some
+// operators under autocast, which cast and call the operator again; every other operator takes its arguments as they
+// are.
 #pragma once
 
 #include "shapes/call.h"

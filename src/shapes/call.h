@@ -1,5 +1,6 @@
-// One call bound to the parameters of a table row, and the ways in which a rule builds its answer. A rule is a pure function of a Call;
-// it returns false where it is not sure, and the next tier answers (which also raises the op's own error for bad arguments).
+// One call bound to the parameters of a table row, and the ways in which a rule builds its answer. A rule is a pure
+// function of a Call; it returns false where it is not sure, and the next tier answers (which also raises the op's own
+// error for bad arguments).
 #pragma once
 
 #include "shapes/arg.h"
@@ -22,9 +23,10 @@ enum class Mode : uint8_t {
 class Call;
 using Rule = bool (*)(Call& call);
 
-// One line of a rule table. `targets`: where the callables are found, separated by spaces, as "torch|Tensor.add" (several owners) or
-// "Tensor.__and__|logical_and"; a leading '~' marks Mode::kSwapped, '!' Mode::kInplace. `signature`: Python's, with '|' between names of
-// one parameter; "*size" takes the rest of the positional arguments, or one sequence in their place. Rows of one target are tried in order.
+// One line of a rule table. `targets`: where the callables are found, separated by spaces, as "torch|Tensor.add"
+// (several owners) or "Tensor.__and__|logical_and"; a leading '~' marks Mode::kSwapped, '!' Mode::kInplace.
+// `signature`: Python's, with '|' between names of one parameter; "*size" takes the rest of the positional arguments,
+// or one sequence in their place. Rows of one target are tried in order.
 struct OpRow {
   const char* targets;
   const char* signature;

@@ -1,5 +1,5 @@
-// Whether the capture under way takes sizes and numbers that depend on data for symbols, whatever the settings say: where a break is an
-// error (fullgraph=True) there is no other way to go on.
+// Whether the capture under way takes sizes and numbers that depend on data for symbols, whatever the settings say:
+// where a break is an error (fullgraph=True) there is no other way to go on.
 #pragma once
 
 namespace stator::shapes {

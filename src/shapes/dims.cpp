@@ -135,7 +135,8 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
   bool in_order = true;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (isZero(sizes[i])) return true;
-    // Behind the first stride that does not fit, only an empty dim could still make a difference: nothing else may be decided there.
+    // Behind the first stride that does not fit, only an empty dim could still make a difference: nothing else may be
+    // decided there.
     if (!in_order || isOne(sizes[i])) continue;
     if (same(strides[i], expected)) {
       expected *= sizes[i];
@@ -285,7 +286,8 @@ bool viewStrides(const Dims& sizes, const Dims& strides, const Dims& shape, Dims
     return true;
   }
   if (sizes.empty()) return true;
-  // Walk both shapes from the last dim on: a run of old dims that is contiguous in itself takes as many new dims as fill it.
+  // Walk both shapes from the last dim on: a run of old dims that is contiguous in itself takes as many new dims as
+  // fill it.
   auto to = static_cast<int64_t>(shape.size()) - 1;
   Dim chunk_stride = strides.back();
   Dim old_count = 1;

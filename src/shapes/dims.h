@@ -1,5 +1,5 @@
-// Sizes and strides: broadcasting, layouts, and the strides that elementwise ops give their results. Rules decide on dims through the
-// helpers here alone, so that a dim can become a symbolic expression without touching them.
+// Sizes and strides: broadcasting, layouts, and the strides that elementwise ops give their results. Rules decide on
+// dims through the helpers here alone, so that a dim can become a symbolic expression without touching them.
 #pragma once
 
 #include "shapes/tensor_meta.h"
@@ -44,8 +44,9 @@ bool isContiguousIn(const TensorMeta& meta, c10::MemoryFormat format);
 // two indices may reach one element
 bool mayOverlap(const Dims& sizes, const Dims& strides);
 
-// The strides of the result of an elementwise op over operands that broadcast to `shape` (TensorIterator's choice): all contiguous or all
-// channels-last or all of one dense layout keep it; otherwise the dims are ordered by the operands' strides, first operand first.
+// The strides of the result of an elementwise op over operands that broadcast to `shape` (TensorIterator's choice): all
+// contiguous or all channels-last or all of one dense layout keep it; otherwise the dims are ordered by the operands'
+// strides, first operand first.
 struct Layout {
   const Dims* sizes;
   const Dims* strides;

@@ -16,7 +16,8 @@ struct FallbackAnswer {
   std::string why;
 };
 
-// How many elements of a tensor are not 0, as the symbol that an earlier call made for it: indexing twice with one mask gives equal sizes.
+// How many elements of a tensor are not 0, as the symbol that an earlier call made for it: indexing twice with one mask
+// gives equal sizes.
 using NonzeroCounts = std::unordered_map<const TensorMeta*, Dim>;
 
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts);

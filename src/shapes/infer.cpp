@@ -16,8 +16,8 @@ namespace {
 
 struct Engine {
   Memo memo;
-  // Calls with symbols: what these mean differs from capture to capture. Within one, a second run would decide nothing that the first has
-  // not decided already.
+  // Calls with symbols: what these mean differs from capture to capture. Within one, a second run would decide nothing
+  // that the first has not decided already.
   Memo symbolic;
   NonzeroCounts nonzeros;    // of tensors that nothing was written to since
   uint64_t environment = 0;  // whose they are

@@ -1,6 +1,7 @@
-// The facts of an op's outputs from the facts of its inputs, asked once for each distinct call. Three tiers answer, in this order, each
-// counted: the memo, the C++ rules, one FakeTensor run (shapes/fallback.h; its answer goes into the memo).
-// Relies on the GIL. Nothing here touches a real tensor: the caller says through `Reader` which objects stand for tensors.
+// The facts of an op's outputs from the facts of its inputs, asked once for each distinct call. Three tiers answer, in
+// this order, each counted: the memo, the C++ rules, one FakeTensor run (shapes/fallback.h; its answer goes into the
+// memo). Relies on the GIL. Nothing here touches a real tensor: the caller says through `Reader` which objects stand
+// for tensors.
 #pragma once
 
 #include "base/python.h"
@@ -39,8 +40,8 @@ struct Output {
   Kind kind = Kind::kTensor;
   // storage_id is 0 here: the caller copies the facts and gives the copy the id of what it aliases, or a new one.
   TensorMeta meta;
-  // Tensor arguments are numbered in the order in which they occur: positional arguments first, containers from left to right, then
-  // keyword arguments. An object that occurs twice counts twice; answers name its first occurrence.
+  // Tensor arguments are numbered in the order in which they occur: positional arguments first, containers from left to
+  // right, then keyword arguments. An object that occurs twice counts twice; answers name its first occurrence.
   // the argument itself is returned: in-place ops, contiguous() of what is contiguous, to() without effect
   int same_object_as = -1;
   int alias_of = -1;         // shares the storage of that argument (also set with same_object_as)
@@ -67,8 +68,9 @@ struct Inferred {
   bool random = false;   // draws from a generator: the same
   // Which arguments it writes to. May be empty although `mutates` is set: an op called for its effect alone.
   std::vector<int> written_inputs;
-  // Arguments whose facts are other than before (t_(), requires_grad_(), an in-place op that makes its target require grad). When
-  // requires_grad changed here, it changed for every view of the same storage: the caller knows them by storage_id.
+  // Arguments whose facts are other than before (t_(), requires_grad_(), an in-place op that makes its target require
+  // grad). When requires_grad changed here, it changed for every view of the same storage: the caller knows them by
+  // storage_id.
   std::vector<std::pair<int, TensorMeta>> changed_inputs;
 };
 
@@ -102,8 +104,8 @@ struct Reader {
 };
 
 struct Request {
-  // The callable as Python holds it (torch.add, torch.Tensor.add, operator.add, F.linear, the getset descriptor of Tensor.T), or a str:
-  // the name of a method or attribute of torch.Tensor, args[0] being the tensor.
+  // The callable as Python holds it (torch.add, torch.Tensor.add, operator.add, F.linear, the getset descriptor of
+  // Tensor.T), or a str: the name of a method or attribute of torch.Tensor, args[0] being the tensor.
   PyObject* target = nullptr;
   // vectorcall layout: positional arguments, then the values of kwnames
   PyObject* const* args = nullptr;
@@ -112,8 +114,8 @@ struct Request {
   const State* state = nullptr;
   Reader reader;
   bool remember = true;  // what comes out depends on the arguments and the state alone
-  // Some argument has a class that decides for itself: one run with the fake instances answers, which live as long as the trace and follow
-  // what operations do to them. So each such question is asked once.
+  // Some argument has a class that decides for itself: one run with the fake instances answers, which live as long as
+  // the trace and follow what operations do to them. So each such question is asked once.
   bool wrapped = false;
   // for `wrapped`: what makes the trace's fake instances (stator/_wrappers.py), which knows its symbols
   PyObject* fakes = nullptr;
@@ -135,7 +137,8 @@ struct Counts {
 Counts counts();
 void clearMemo();
 
-// Resolves the tables against torch's modules; once, before the first infer. False with a Python error set if torch cannot be imported.
+// Resolves the tables against torch's modules; once, before the first infer. False with a Python error set if torch
+// cannot be imported.
 bool initShapes();
 
 }  // namespace stator::shapes

@@ -1,4 +1,5 @@
-// Answers by (callable, facts of tensors, constants with their types, state). Survives captures; empty at process start.
+// Answers by (callable, facts of tensors, constants with their types, state). Survives captures; empty at process
+// start.
 #pragma once
 
 #include "shapes/arg.h"
@@ -8,7 +9,8 @@
 
 namespace stator::shapes {
 
-// The call as a row of numbers: equal rows mean equal calls. Storage ids and object identities appear as "same as argument n".
+// The call as a row of numbers: equal rows mean equal calls. Storage ids and object identities appear as "same as
+// argument n".
 class MemoKey {
  public:
   MemoKey(PyObject* target, const Workspace& workspace, const State& state);

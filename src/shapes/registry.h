@@ -17,7 +17,8 @@ struct ResolvedRule {
 
 bool initRegistry();  // false with a Python error set
 const std::vector<ResolvedRule>* rulesOf(PyObject* target);
-// For a str: the attribute of torch.Tensor with that name (borrowed, kept); otherwise the target itself. Null: there is none.
+// For a str: the attribute of torch.Tensor with that name (borrowed, kept); otherwise the target itself. Null: there is
+// none.
 PyObject* resolveTarget(PyObject* target);
 // Names in the tables that this torch does not have. Empty unless torch and the tables have drifted apart.
 const std::vector<std::string>& unresolvedNames();

@@ -19,7 +19,8 @@ namespace {
 
 TensorParts tensor_parts;
 
-// Offset of a C member of a type that CPython does not publish the layout of, read from the type's own member descriptor; -1: none.
+// Offset of a C member of a type that CPython does not publish the layout of, read from the type's own member
+// descriptor; -1: none.
 Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
   PyObject* own = stator_type_entries(type);
   PyObject* found = own != nullptr ? PyDict_GetItemString(own, name) : nullptr;

@@ -1,5 +1,5 @@
-// Provenance: how a value is reached from a live frame. A source is read again at every later call (guards, inputs), printed for people
-// (`L['self'].layers[3].weight`), and hashed, so that one thing has one source.
+// Provenance: how a value is reached from a live frame. A source is read again at every later call (guards, inputs),
+// printed for people (`L['self'].layers[3].weight`), and hashed, so that one thing has one source.
 // Sources are interned in a SourceSet, which lives as long as the entry whose guards and plan use them.
 #pragma once
 
@@ -72,7 +72,8 @@ enum class SourceKind : uint8_t {
   kProxied,      // what a mappingproxy shows
   kArrayTensor,  // the tensor that has the memory of a NumPy array
   kAhead,        // index: the item that an iterator of C's will give after so many others
-  // key: a callable that the capture has made, and that captures nothing when it runs; what it says of base. Runs user code.
+  // key: a callable that the capture has made, and that captures nothing when it runs; what it says of base. Runs user
+  // code.
   kAsked,
 };
 
@@ -127,18 +128,20 @@ class SourceSet {
   std::vector<Slot> table_;  // open addressing, a power of two
 };
 
-// One step without a reference of its own: what is returned lives as long as `base` does and nobody changes it, or is owned by `keep`
-// (for what does not exist as an object before it is asked for: a size, a tensor's gradient, C getters). `unknown` is set when only user
-// code could tell whether it is there (a key of the dict whose __eq__ would have to run).
+// One step without a reference of its own: what is returned lives as long as `base` does and nobody changes it, or is
+// owned by `keep` (for what does not exist as an object before it is asked for: a size, a tensor's gradient, C
+// getters). `unknown` is set when only user code could tell whether it is there (a key of the dict whose __eq__ would
+// have to run).
 PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
                bool* unknown = nullptr);
-// One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
-// more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr and kAsked.
+// One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is
+// not there any more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr and
+// kAsked.
 Ref<> step(const Source& source, PyObject* base, const Roots& roots);
 // The whole way.
 Ref<> read(const Source& source, const Roots& roots);
-// Parts of tensors, read without running a subclass's __torch_function__; null without an error: not there. Given by a room that sees
-// torch, at start-up.
+// Parts of tensors, read without running a subclass's __torch_function__; null without an error: not there. Given by a
+// room that sees torch, at start-up.
 struct TensorParts {
   // new reference; None when there is none
   PyObject* (*grad)(PyObject* tensor) = nullptr;
@@ -148,8 +151,9 @@ struct TensorParts {
 void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
 std::string print(const Source& source, PyCodeObject* code);
-// As TorchDynamo spells it, with the module's dicts shown: L['self']._modules['layers']._modules['3']._parameters['weight'].
-// The name of a module as torch knows it: L['self'].layers.0.linear.
+// As TorchDynamo spells it, with the module's dicts shown:
+// L['self']._modules['layers']._modules['3']._parameters['weight']. The name of a module as torch knows it:
+// L['self'].layers.0.linear.
 std::string printModulePath(const Source& source, PyCodeObject* code);
 std::string printExact(const Source& source, PyCodeObject* code);
 

@@ -1,6 +1,7 @@
-// A size, stride or offset: a number, or the handle of an expression over the capture's symbols. Arithmetic and comparison of numbers are
-// those of int64_t, inline; with a symbol they go through the capture's Environment, where a comparison that is open is decided by the
-// hints and recorded. Without a capture (no Environment) there are no symbols.
+// A size, stride or offset: a number, or the handle of an expression over the capture's symbols. Arithmetic and
+// comparison of numbers are those of int64_t, inline; with a symbol they go through the capture's Environment, where a
+// comparison that is open is decided by the hints and recorded. Without a capture (no Environment) there are no
+// symbols.
 #pragma once
 
 #include <concepts>

@@ -210,8 +210,9 @@ Range Environment::rangeOf(const Expr* expr) const {
   return range;
 }
 
-// What the terms of a sum do to one another shows when a symbol is put outside of brackets: s1 - s0*s1 is s1*(1 - s0), which is negative for
-// sizes of at least two, while the range of each term by itself says nothing. One symbol at a time.
+// What the terms of a sum do to one another shows when a symbol is put outside of brackets: s1 - s0*s1 is s1*(1 - s0),
+// which is negative for sizes of at least two, while the range of each term by itself says nothing. One symbol at a
+// time.
 Range Environment::factoredRange(const Expr* sum) const {
   Range best;
   if (sum->kind != Kind::kSum || sum->parts.size() < 2) return best;

@@ -1,5 +1,6 @@
-// What one capture knows of its symbols: the value each had (its hint), the range it may have, and what was found equal. A question that
-// neither settles is answered by the hints; the answer is recorded as a condition that later calls have to meet.
+// What one capture knows of its symbols: the value each had (its hint), the range it may have, and what was found
+// equal. A question that neither settles is answered by the hints; the answer is recorded as a condition that later
+// calls have to meet.
 #pragma once
 
 #include "symbolic/expr.h"
@@ -38,7 +39,8 @@ class Environment {
   uint64_t number() const { return number_; }
   // A new symbol. 0 and 1 are no symbols: a size of 1 broadcasts, an empty tensor has no strides worth the name.
   const Expr* addSymbol(int64_t hint, Range range);
-  // One whose value is known when the graph runs, not before: no hint, and every question that its range leaves open is Undecided.
+  // One whose value is known when the graph runs, not before: no hint, and every question that its range leaves open is
+  // Undecided.
   const Expr* addUnbacked(Range range, int64_t example = 0);
   bool hasUnbacked(const Expr* expr) const;
   size_t symbolCount() const { return hints_.size(); }

@@ -142,7 +142,8 @@ int64_t degree(const Expr* term) {
   return total;
 }
 
-// The quotient if a sum of several terms divides without a rest, by long division from its term of the highest degree; null: it does not.
+// The quotient if a sum of several terms divides without a rest, by long division from its term of the highest degree;
+// null: it does not.
 const Expr* divideEvenly(const Expr* dividend, const Expr* divisor) {
   constexpr int kMostSteps = 32;
   if (divisor->kind != Kind::kSum || dividend->symbols == 0) return nullptr;

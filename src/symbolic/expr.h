@@ -1,7 +1,8 @@
-// Expressions over integers and truth values. Canonical: a sum of products with integer coefficients, whose factors are symbols, floor
-// divisions, remainders, powers, minima and maxima; a comparison is `sum == 0` or `sum <= 0`. Interned for the life of the process: two
-// expressions are equal when their pointers are. Symbols are numbers; what they mean is a capture's business (environment.h).
-// Semantics are Python's (floor division, sign of the remainder). Relies on the GIL.
+// Expressions over integers and truth values. Canonical: a sum of products with integer coefficients, whose factors are
+// symbols, floor divisions, remainders, powers, minima and maxima; a comparison is `sum == 0` or `sum <= 0`. Interned
+// for the life of the process: two expressions are equal when their pointers are. Symbols are numbers; what they mean
+// is a capture's business (environment.h). Semantics are Python's (floor division, sign of the remainder). Relies on
+// the GIL.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ const Expr* exprAt(uint32_t id);
 const Expr* integer(int64_t value);
 const Expr* symbol(int64_t number);
 const Expr* truth(bool value);
-// These throw Overflow. Division and remainder assume that the divisor is not 0: who builds them from a program's values guards that.
+// These throw Overflow. Division and remainder assume that the divisor is not 0: who builds them from a program's
+// values guards that.
 const Expr* add(const Expr* left, const Expr* right);
 const Expr* subtract(const Expr* left, const Expr* right);
 const Expr* multiply(const Expr* left, const Expr* right);
@@ -73,15 +75,18 @@ const Expr* logicalNot(const Expr* operand);
 const Expr* logicalAnd(const Expr* left, const Expr* right);
 const Expr* logicalOr(const Expr* left, const Expr* right);
 
-// The same expression with other arguments: `replace(number)` gives the expression for a symbol, or null to keep it. Throws Overflow.
+// The same expression with other arguments: `replace(number)` gives the expression for a symbol, or null to keep it.
+// Throws Overflow.
 template <class Replace>
 const Expr* substitute(const Expr* expr, Replace&& replace);
 const Expr* rebuild(const Expr* expr, const std::vector<const Expr*>& parts);  // of the same kind
 
-// The value, given the symbols'; nothing where a value overflows, a divisor is 0 or an exponent negative. Truth values are 0 and 1.
+// The value, given the symbols'; nothing where a value overflows, a divisor is 0 or an exponent negative. Truth values
+// are 0 and 1.
 std::optional<int64_t> evaluate(const Expr* expr, const int64_t* symbols, size_t count);
 
-// A Python expression: `4*s0 + s1//2`, `s0 % 8 == 0`, `max(s0, 2) <= s1`. `name(number)` names a symbol; null: s0, s1 ...
+// A Python expression: `4*s0 + s1//2`, `s0 % 8 == 0`, `max(s0, 2) <= s1`. `name(number)` names a symbol; null: s0, s1
+// ...
 using NameOf = std::string (*)(int64_t number, const void* context);
 std::string text(const Expr* expr, NameOf name = nullptr, const void* context = nullptr);
 // Null: not of this language. Throws Overflow.

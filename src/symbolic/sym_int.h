@@ -1,5 +1,6 @@
-// The Python object that stands for a symbolic int while tracing. Like a tensor's stand-in, no native code may work on it: every slot
-// raises and sets a sticky flag. The tracer gives it the meaning of an int, or makes it one (Dim::value).
+// The Python object that stands for a symbolic int while tracing. Like a tensor's stand-in, no native code may work on
+// it: every slot raises and sets a sticky flag. The tracer gives it the meaning of an int, or makes it one
+// (Dim::value).
 #pragma once
 
 #include "base/python.h"

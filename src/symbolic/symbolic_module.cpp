@@ -47,7 +47,8 @@ PyObject* evaluated(PyObject*, PyObject* args) {
   return expr != nullptr ? value(expr, evaluate(expr, symbols.data(), symbols.size())) : nullptr;
 }
 
-// Takes the given conditions as decided by the hints, then asks for the last one: (known before, decided, decisions as text).
+// Takes the given conditions as decided by the hints, then asks for the last one: (known before, decided, decisions as
+// text).
 PyObject* decided(PyObject*, PyObject* args) {
   PyObject *hint_list = nullptr, *low_list = nullptr, *high_list = nullptr, *sources = nullptr;
   std::vector<int64_t> hints, lows, highs;

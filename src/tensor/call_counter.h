@@ -1,4 +1,5 @@
-// Counts the tensor operations that a thread runs by itself: those of its own calls, not those that an operation calls in turn.
+// Counts the tensor operations that a thread runs by itself: those of its own calls, not those that an operation calls
+// in turn.
 #pragma once
 
 #include <cstdint>

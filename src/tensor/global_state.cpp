@@ -100,9 +100,9 @@ constexpr Precision kPrecisions[] = {
     {"torch.backends.mkldnn.rnn.fp32_precision", Float32Backend::MKLDNN, Float32Op::RNN},
 };
 
-// The flags as they were last translated into words, so that they are asked for only when a byte among them has changed: at::Context
-// tells them one call each, every call into another cold page. They lie side by side from `enabled_cudnn` on, the precisions in a map
-// whose nodes never move.
+// The flags as they were last translated into words, so that they are asked for only when a byte among them has
+// changed: at::Context tells them one call each, every call into another cold page. They lie side by side from
+// `enabled_cudnn` on, the precisions in a map whose nodes never move.
 class FlagsCache {
  public:
   void read(const at::Context& context, uint64_t* words) {
@@ -187,8 +187,8 @@ void addMode(PyObject* list, PyObject* object) {
   PyList_Append(list, item.get());
 }
 
-// Which transforms of torch.func are under way, outermost first, as torch's own comparison of them has it. Its header of the stack needs a
-// library that torch does not ship; the dispatch keys tell whether there is one at all.
+// Which transforms of torch.func are under way, outermost first, as torch's own comparison of them has it. Its header
+// of the stack needs a library that torch does not ship; the dispatch keys tell whether there is one at all.
 Ref<> transformStack() {
   Ref<> module = stealRef(importModule("stator._transforms"));
   Ref<> text =

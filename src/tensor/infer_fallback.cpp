@@ -1,5 +1,5 @@
-// The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's tensors, and reads
-// its answer. Needs no torch headers.
+// The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's
+// tensors, and reads its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "base/imports.h"
 #include "base/parts.h"
@@ -30,7 +30,8 @@ PyObject* glue(const char* name) {
   return function;  // kept for good
 }
 
-// A number for torch: with `symbols` (stator/_symbols.py) a SymInt for an expression, without it the value that it has to keep.
+// A number for torch: with `symbols` (stator/_symbols.py) a SymInt for an expression, without it the value that it has
+// to keep.
 Ref<> numberOf(Dim dim, PyObject* symbols) {
   if (dim.isStatic() || symbols == nullptr) return orThrow(PyLong_FromLongLong(dim.value()));
   return orThrow(PyObject_CallMethod(symbols, "value", "s", dim.text().c_str()));
@@ -221,7 +222,8 @@ TensorMeta readFacts(PyObject* facts) {
   return meta;
 }
 
-// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output, wrapper or None), numbers counting distinct tensors.
+// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output, wrapper or None), numbers counting distinct
+// tensors.
 Output readOutput(PyObject* row, const Substitution& substitution) {
   Output output;
   if (PyTuple_GET_SIZE(row) == 2) {
@@ -323,8 +325,8 @@ struct SymbolicRun {
   }
 };
 
-// In a ShapeEnv of its own. `by_python`: operators that consist of others are taken apart by torch's Python, which computes with symbols where
-// its C++ asks for numbers; for some it is the other way round.
+// In a ShapeEnv of its own. `by_python`: operators that consist of others are taken apart by torch's Python, which
+// computes with symbols where its C++ asks for numbers; for some it is the other way round.
 SymbolicRun runWithSymbols(const Request& request, Substitution& substitution,
                            const NonzeroCounts& counts, symbolic::Environment& environment,
                            bool by_python) {
@@ -403,8 +405,8 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
 
 namespace {
 
-// The run with fake instances. Those with symbolic sizes have one ShapeEnv for the trace, which is told of new symbols, and whose decisions
-// are the capture's.
+// The run with fake instances. Those with symbolic sizes have one ShapeEnv for the trace, which is told of new symbols,
+// and whose decisions are the capture's.
 FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) {
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
@@ -482,8 +484,8 @@ class TransformsAside {
 
 namespace {
 
-// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it. An index without
-// dimensions is read as a number, a mask is counted.
+// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it. An
+// index without dimensions is read as a number, a mask is counted.
 PyObject* readerOfData(const Request& request) {
   static PyObject* getitem = glue("GETITEM");
   static PyObject* item = glue("ITEM");
@@ -503,8 +505,9 @@ PyObject* readerOfData(const Request& request) {
   return request.target;
 }
 
-// What torch's tags say of a function whatever its arguments: that it reads data (item), or that data decide the size of what it gives
-// (nonzero). No run has to find that out, and a process's first run costs the import of all that FakeTensors need. False: a run tells.
+// What torch's tags say of a function whatever its arguments: that it reads data (item), or that data decide the size
+// of what it gives (nonzero). No run has to find that out, and a process's first run costs the import of all that
+// FakeTensors need. False: a run tells.
 bool toldByTags(const Request& request, const Substitution& substitution, FallbackAnswer& answer) {
   static PyObject* by_tags = glue("by_tags");
   if (DataSizesAllowed::now()) return false;  // it may be a symbol then

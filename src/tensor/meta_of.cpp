@@ -77,7 +77,8 @@ shapes::TensorMeta metaOf(PyObject* object) {
     meta.storage_offset = tensor.storage_offset();
     if (tensor.has_storage()) meta.storage_bytes = static_cast<int64_t>(tensor.storage().nbytes());
   }
-  // nn.Parameter is a subclass of Tensor; a parameter that wraps a tensor subclass carries the mark `_is_param` instead.
+  // nn.Parameter is a subclass of Tensor; a parameter that wraps a tensor subclass carries the mark `_is_param`
+  // instead.
   static PyObject* parameter = [] {
     Ref<> module = stealRef(importModule("torch.nn.parameter"));
     PyObject* type = module ? PyObject_GetAttrString(module.get(), "Parameter") : nullptr;

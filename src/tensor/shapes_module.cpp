@@ -26,8 +26,8 @@ using shapes::Inferred;
 using shapes::Output;
 using shapes::TensorMeta;
 
-// Facts of the real tensors of the call under way, with storages numbered. The reader of shapes::Request is a plain function pointer,
-// so they stand here for the time of one call.
+// Facts of the real tensors of the call under way, with storages numbered. The reader of shapes::Request is a plain
+// function pointer, so they stand here for the time of one call.
 struct Facts {
   symbolic::Environment* symbols = nullptr;  // the sizes of dense tensors become symbols of it
   std::unordered_map<PyObject*, TensorMeta> metas;
@@ -231,9 +231,9 @@ Ref<> assigned(const Inferred& inferred, const std::vector<int64_t>& values) {
   return inferredObject(copy);
 }
 
-// infer_symbolic(target, args, kwargs, seed, tiers): the rules' answer where the sizes of tensors are symbols. None: no rule answers. Otherwise
-// (decisions, answer for the sizes as they are, other sizes and strides by id of tensor for which the decisions hold, or None, the answer
-// there).
+// infer_symbolic(target, args, kwargs, seed, tiers): the rules' answer where the sizes of tensors are symbols. None: no
+// rule answers. Otherwise (decisions, answer for the sizes as they are, other sizes and strides by id of tensor for
+// which the decisions hold, or None, the answer there).
 PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
   PyObject* target = nullptr;
   PyObject* args = nullptr;

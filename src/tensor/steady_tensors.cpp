@@ -13,12 +13,14 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr uint32_t kInlineDims = 5;
-// Below every address: a word that is less is a size and not the address of sizes that lie elsewhere, as those of many dims do.
+// Below every address: a word that is less is a size and not the address of sizes that lie elsewhere, as those of many
+// dims do.
 constexpr int64_t kLeastAddress = 1 << 16;
 
 size_t lineOf(const void* address) { return reinterpret_cast<uintptr_t>(address) & ~(kLine - 1); }
 
-// Where the words lie, in words from the start of a TensorImpl. The sizes lie behind their number, the strides behind kInlineDims sizes.
+// Where the words lie, in words from the start of a TensorImpl. The sizes lie behind their number, the strides behind
+// kInlineDims sizes.
 struct Layout {
   size_t rank, sizes, strides, numel, dtype, keys;
   uint64_t flag_bits = 0, flag = 0;  // in the word of the dtype: contiguous
@@ -100,7 +102,8 @@ bool SteadyTensors::add(PyObject* tensor, const TensorFacts& facts) {
   const auto* words = reinterpret_cast<const uint64_t*>(&impl);
   const int64_t* sizes = shape.sizes_data();
   const bool all_count = std::all_of(sizes, sizes + rank, [](int64_t size) { return size > 1; });
-  // The number of dims: itself, or the product of the sizes and that the size behind the last one is not 1. The line tells.
+  // The number of dims: itself, or the product of the sizes and that the size behind the last one is not 1. The line
+  // tells.
   const bool by_product = rank > 0 && rank < kInlineDims && all_count && sizes[rank] != 1 &&
                           sizes[0] < kLeastAddress &&
                           lineOf(words + layout.rank) != lineOf(words + layout.sizes) &&

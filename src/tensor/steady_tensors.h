@@ -1,5 +1,6 @@
-// Tensors that have passed their checks, known again by as few words of memory as prove that nothing of what was asked has changed: with cold caches
-// it is the cache lines that cost. Two lines of a TensorImpl are enough for nearly all parameters, and the one of the object that a call touches anyway:
+// Tensors that have passed their checks, known again by as few words of memory as prove that nothing of what was asked
+// has changed: with cold caches it is the cache lines that cost. Two lines of a TensorImpl are enough for nearly all
+// parameters, and the one of the object that a call touches anyway:
 //   - strides follow from the sizes where torch's own flag says that the tensor is contiguous and no size is 0 or 1;
 //   - how many dims there are follows from their product, where that lies nearer than the number itself;
 //   - marks are attributes: of an object without a dict they are among the keys that all objects of its type share. (What is not seen is a mark on an
@@ -18,8 +19,8 @@ namespace stator::tensor {
 
 class SteadyTensors {
  public:
-  // A tensor that has just passed; its object must be known to be the same one when asTheyWere() is asked. False: it cannot be known by its words,
-  // and has to be checked each time.
+  // A tensor that has just passed; its object must be known to be the same one when asTheyWere() is asked. False: it
+  // cannot be known by its words, and has to be checked each time.
   bool add(PyObject* tensor, const TensorFacts& facts);
   void sort();  // all are added
   // True: each would pass. False: one may have changed. `cold`: what is read is in no near cache.

@@ -1,5 +1,6 @@
-// Which inputs of a graph share memory. A graph that writes to an input was captured, and compiled by the backend, for one such pattern:
-// when inputs come to overlap that did not, or no longer do, or lie elsewhere in the memory they share, what it computes is wrong.
+// Which inputs of a graph share memory. A graph that writes to an input was captured, and compiled by the backend, for
+// one such pattern: when inputs come to overlap that did not, or no longer do, or lie elsewhere in the memory they
+// share, what it computes is wrong.
 #pragma once
 
 #include "base/python.h"

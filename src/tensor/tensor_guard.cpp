@@ -52,7 +52,8 @@ uint64_t marksIn(const StatorView& view) {
 
 }  // namespace
 
-// Shared keys only grow, so "no mark is among the first n" stays true; nearly all tensors of a type share one set of keys.
+// Shared keys only grow, so "no mark is among the first n" stays true; nearly all tensors of a type share one set of
+// keys.
 STATOR_HOT bool keysHaveNoMarks(const StatorKeys* keys) {
   static const StatorKeys* clean_keys = nullptr;
   static Py_ssize_t clean_used = -1;
@@ -358,8 +359,8 @@ inline void fetchImpl(const void* impl) {
 
 constexpr size_t kAhead = 8;
 
-// Tensors of one kind, which share what is asked of them: `kRank` dims, or any number of them (-1). Says at once that all is as it has to be for
-// nearly all tensors; where something looks otherwise the exact check decides.
+// Tensors of one kind, which share what is asked of them: `kRank` dims, or any number of them (-1). Says at once that
+// all is as it has to be for nearly all tensors; where something looks otherwise the exact check decides.
 template <int kRank>
 STATOR_HOT bool allOfOneKind(const TensorFacts& facts, const TensorPair* pairs, size_t count) {
   const uint32_t rank = kRank >= 0 ? static_cast<uint32_t>(kRank) : facts.rank;

@@ -1,4 +1,5 @@
-// What a guard knows of a tensor: read straight from TensorImpl, compared field by field. The header needs no torch headers.
+// What a guard knows of a tensor: read straight from TensorImpl, compared field by field. The header needs no torch
+// headers.
 #pragma once
 
 #include "base/python.h"
@@ -37,7 +38,8 @@ struct TensorGuard {
   std::string text() const;
 };
 
-// The same facts laid out for the check: one block, no indirection. Equal guards share one (a model has few kinds of parameters).
+// The same facts laid out for the check: one block, no indirection. Equal guards share one (a model has few kinds of
+// parameters).
 struct TensorFacts;
 class TensorFactsSet {
  public:
@@ -71,7 +73,8 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 
-// Something stands between the program and torch that has to see each call: a dispatch mode, or hooks on what autograd saves.
+// Something stands between the program and torch that has to see each call: a dispatch mode, or hooks on what autograd
+// saves.
 bool jitTraces();  // torch.jit.trace is under way
 bool callsAreWatched();
 bool transformsActive();  // of torch.func: a caller's vmap, grad, jvp ...
@@ -79,8 +82,8 @@ bool transformsActive();  // of torch.func: a caller's vmap, grad, jvp ...
 // Global state that captured code depends on: one snapshot, one compare.
 struct GlobalState {
   uint64_t words[8] = {};
-  // Active torch function modes, then dispatch modes, as a tuple of their types; a `torch.device` context (or set_default_device) comes
-  // as (type, device). Null when there are none.
+  // Active torch function modes, then dispatch modes, as a tuple of their types; a `torch.device` context (or
+  // set_default_device) comes as (type, device). Null when there are none.
   Ref<> modes;
   static GlobalState now();
   bool equals(const GlobalState& other) const;

@@ -1,5 +1,5 @@
-// Dicts and their C subclasses past anything that a Python subclass put over their methods. An OrderedDict has two orders: its own, and
-// that of the dict beneath, which C code sees; both are kept when one is copied or rebuilt.
+// Dicts and their C subclasses past anything that a Python subclass put over their methods. An OrderedDict has two
+// orders: its own, and that of the dict beneath, which C code sees; both are kept when one is copied or rebuilt.
 #pragma once
 
 #include "base/ref.h"

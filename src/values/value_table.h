@@ -1,5 +1,6 @@
-// What the tracer knows about the Python objects on its stack. The objects are real; this table, keyed by address, says where each came
-// from and what has been done to it. It owns its keys until the trace ends, since addresses are reused. Scalars and strings never enter.
+// What the tracer knows about the Python objects on its stack. The objects are real; this table, keyed by address, says
+// where each came from and what has been done to it. It owns its keys until the trace ends, since addresses are reused.
+// Scalars and strings never enter.
 #pragma once
 
 #include "base/ref.h"
@@ -24,14 +25,14 @@ struct Info {
   // instruction count at which a made object came to be: where to break if it cannot be rebuilt
   uint64_t born = 0;
 
-  // Outside containers: a working copy whose elements are trace values. Reads see it once it exists; `dirty` means that the plan has to
-  // write it back.
+  // Outside containers: a working copy whose elements are trace values. Reads see it once it exists; `dirty` means that
+  // the plan has to write it back.
   Ref<> shadow;
   bool dirty = false;
   // An outside list that was only appended to: what was appended. Its contents need not be looked at for that.
   Ref<> appended;
-  // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the order of the first
-  // write.
+  // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the
+  // order of the first write.
   Ref<> overlay;
   // set of those that were there, were deleted and came back: they go behind the others
   Ref<> reborn;

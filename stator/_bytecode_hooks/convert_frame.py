@@ -1,9 +1,12 @@
-"""Code for what was captured, for hooks that want some: hook(old_code, new_code) is called for each whole function that was captured.
+"""Code for what was captured, for hooks that want some: hook(old_code, new_code) is called for each whole function that
+was captured.
 
-The new code has the arguments, cells and free variables of the old one, so that it may take its place in a function. It calls the compiled
-function, guards and all. What a hook returns is not run: an entry is a plan and not code, and a hook that returns some is answered.
+The new code has the arguments, cells and free variables of the old one, so that it may take its place in a function. It
+calls the compiled function, guards and all. What a hook returns is not run: an entry is a plan and not code, and a hook
+that returns some is answered.
 
-File and function have the names in which vLLM and depyf look for the frame on the stack: a local `frame` of `_compile` in convert_frame.py.
+File and function have the names in which vLLM and depyf look for the frame on the stack: a local `frame` of `_compile`
+in convert_frame.py.
 """
 
 import sys

@@ -1,6 +1,8 @@
-"""The command line: `stator` or `python -m stator`. Each command is a module here with HELP, add_arguments(parser) and main(arguments).
+"""The command line: `stator` or `python -m stator`. Each command is a module here with HELP, add_arguments(parser) and
+main(arguments).
 
-A command is added by its module and its line in COMMANDS. Those for scripts that stator.debug wrote are in stator/debug/_command.py.
+A command is added by its module and its line in COMMANDS. Those for scripts that stator.debug wrote are in
+stator/debug/_command.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Looks at this environment: versions, compilers, caches, other evaluators, settings, and a capture as a test. Says what is wrong, and what
-makes things slow. Exit status 1 if something is wrong.
+"""Looks at this environment: versions, compilers, caches, other evaluators, settings, and a capture as a test. Says
+what is wrong, and what makes things slow. Exit status 1 if something is wrong.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Runs a program unchanged, with torch.compile meaning Stator's, and prints where graphs break, most costly first, and what was captured
-more than once. --dry runs it on tensors without data (device meta): nothing is computed and no backend is called.
+"""Runs a program unchanged, with torch.compile meaning Stator's, and prints where graphs break, most costly first, and
+what was captured more than once. --dry runs it on tensors without data (device meta): nothing is computed and no
+backend is called.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Runs a program and writes a page of what was captured, when and why (docs/REPORT.md); or makes one page of several ranks' data.
+"""Runs a program and writes a page of what was captured, when and why (docs/REPORT.md); or makes one page of several
+ranks' data.
 
 stator report train.py -o page.html
 stator report run.rank0.json run.rank1.json -o page.html

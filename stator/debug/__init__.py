@@ -1,7 +1,7 @@
 """When a backend fails or is wrong: repros, the minifier, accuracy. See docs/DEBUG.md.
 
-Set config.repro_after and config.repro_level (or STATOR_REPRO_AFTER, STATOR_REPRO_LEVEL) to have failing graphs written as scripts, or use
-check(model, *inputs) to find the first wrong value of a program.
+Set config.repro_after and config.repro_level (or STATOR_REPRO_AFTER, STATOR_REPRO_LEVEL) to have failing graphs written
+as scripts, or use check(model, *inputs) to find the first wrong value of a program.
 """
 
 from stator.debug._check import CheckReport, check
@@ -53,9 +53,11 @@ def main(scope, command="run"):
 
 
 def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=False):
-    """Cuts the program in a script down, as `python -m stator minify` does; gives a report with script, calls_after, tries, seconds, confirmed.
+    """Cuts the program in a script down, as `python -m stator minify` does; gives a report with script, calls_after,
+    tries, seconds, confirmed.
 
-    Runs in a process of its own: candidates are forks of it, which a process that has run tensor operations must not make.
+    Runs in a process of its own: candidates are forks of it, which a process that has run tensor operations must not
+    make.
     """
     import json
     import os

@@ -1,7 +1,8 @@
-"""Finds the graph of a program that fails: runs the program again and again, with fewer and fewer of its graphs compiled.
+"""Finds the graph of a program that fails: runs the program again and again, with fewer and fewer of its graphs
+compiled.
 
-The program fails if it ends with another status than with no graph compiled, is killed, or does not end. If its status is right, the
-compiled graphs are compared with eager one by one instead.
+The program fails if it ends with another status than with no graph compiled, is killed, or does not end. If its status
+is right, the compiled graphs are compared with eager one by one instead.
 """
 
 import itertools

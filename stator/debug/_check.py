@@ -1,7 +1,8 @@
 """Finding the wrong value: of a whole program (check), and of one graph (analyze, first_difference).
 
-A program is run eagerly and compiled; each compiled graph is compared with eager on the inputs that it got, the first one that differs is
-bisected: which is the shortest front part of it whose last value is wrong when that part is compiled.
+A program is run eagerly and compiled; each compiled graph is compared with eager on the inputs that it got, the first
+one that differs is bisected: which is the shortest front part of it whose last value is wrong when that part is
+compiled.
 """
 
 import dataclasses
@@ -96,7 +97,8 @@ class _First:
 
 
 def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo", **kwargs):
-    """Runs a model eagerly and compiled and reports the first graph, value and user's line whose result differs, as a CheckReport.
+    """Runs a model eagerly and compiled and reports the first graph, value and user's line whose result differs, as a
+    CheckReport.
 
     The model, its inputs, gradients and random state stay as they are.
     """
@@ -120,7 +122,8 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
         return _wrong_graph(watch, stage)
     if whole is None:
         return CheckReport(True, watch.graphs)
-    # Each graph is right by itself: small errors have added up, or a graph is wrong at a later call. Which one has to be compiled for that?
+    # Each graph is right by itself: small errors have added up, or a graph is wrong at a later call. Which one has to
+    # be compiled for that?
     good, bad, found = -1, watch.graphs, whole
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -149,7 +152,8 @@ def _grad(stage):
 
 
 def first_difference(specimen, inputs, backend, stage, shapes, ignore_non_fp=True):
-    """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by bisection."""
+    """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by
+    bisection."""
     calls = specimen.calls()
     by_name = dict(zip(specimen.inputs(), inputs, strict=True))
     tries = 0

@@ -1,4 +1,5 @@
-"""Command lines of a script (`python repro.py run|minify|analyze`) and of the package for such a script (`stator run|minify|analyze`)."""
+"""Command lines of a script (`python repro.py run|minify|analyze`) and of the package for such a script (`stator
+run|minify|analyze`)."""
 
 import argparse
 import contextlib

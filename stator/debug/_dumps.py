@@ -1,4 +1,5 @@
-"""Scripts of graphs that the caller has in hand, under the names that TorchDynamo's documents give to these functions."""
+"""Scripts of graphs that the caller has in hand, under the names that TorchDynamo's documents give to these
+functions."""
 
 import os
 
@@ -51,9 +52,10 @@ def save_graph_repro(
 ):
     """Writes a script that compiles `gm` with the named backend and runs it on `args`.
 
-    stable_output: nothing of this machine and these versions is in it. save_dir: where the values go, which the script looks for there.
-    command: what the script does if it is not told ("run", "minify"). accuracy: the results are wrong. tracing_mode: "real" makes symbolic
-    sizes constants. check_str: what the message of a failure has to contain, for the minifier.
+    stable_output: nothing of this machine and these versions is in it. save_dir: where the values go, which the script
+    looks for there. command: what the script does if it is not told ("run", "minify"). accuracy: the results are wrong.
+    tracing_mode: "real" makes symbolic sizes constants. check_str: what the message of a failure has to contain, for
+    the minifier.
     """
     if any(type(arg).__name__ == "BackwardState" for arg in args):
         fd.write("Repro is not generated due to existence of BackwardState in graph input")
@@ -72,7 +74,8 @@ def save_graph_repro(
 
 
 def dump_compiler_graph_state(gm, args, compiler_name, *, accuracy=None):
-    """Writes a checkpoint, checkpoints/<calls>.py in this process's folder, and its copy repro.py in the working folder; gives its path."""
+    """Writes a checkpoint, checkpoints/<calls>.py in this process's folder, and its copy repro.py in the working
+    folder; gives its path."""
     run = _scripts.this_run()
     return _scripts.write_case(_case(gm, args, compiler_name, run.store, accuracy), run)
 

@@ -1,8 +1,9 @@
 """Inputs of a repro: saved by content, described in a script, built again exactly.
 
-A script has a function `inputs(load)`. Its lines are written here (`write`), and run with one of two loaders: `Loader` makes the tensors,
-`Recorder` only notes what they are. What is saved are raw bytes of storages, as uint8 tensors in files named by their SHA-256: one file
-for equal contents, read with weights_only=True and compared with its name, so that nothing damaged or foreign is taken for an input.
+A script has a function `inputs(load)`. Its lines are written here (`write`), and run with one of two loaders: `Loader`
+makes the tensors, `Recorder` only notes what they are. What is saved are raw bytes of storages, as uint8 tensors in
+files named by their SHA-256: one file for equal contents, read with weights_only=True and compared with its name, so
+that nothing damaged or foreign is taken for an input.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ class InputsError(Exception):
     """Inputs that cannot be written or read; the message says which and why."""
 
 
-# ---- descriptions ------------------------------------------------------------------------------------------------------------------
+# ---- descriptions
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -112,11 +114,13 @@ def _literal(value):
     raise InputsError(f"an input of type {type(value).__name__} cannot be written in a script")
 
 
-# ---- saving ------------------------------------------------------------------------------------------------------------------------
+# ---- saving
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def write_file(path, data, mode=0o644, sync=False):
-    """Whole or not at all: nothing that was there is touched before the new file is complete. With sync, it is on the disk then."""
+    """Whole or not at all: nothing that was there is touched before the new file is complete. With sync, it is on the
+    disk then."""
     folder = os.path.dirname(path) or "."
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
     try:
@@ -194,7 +198,8 @@ def random_state(store):
     return made
 
 
-# ---- from values to descriptions -----------------------------------------------------------------------------------------------------
+# ---- from values to descriptions
+# -----------------------------------------------------------------------------------------------------
 
 
 class Describer:
@@ -332,7 +337,8 @@ def _rounded(low, high):
 
 
 def with_shape(spec, shape):
-    """A description that says which sizes are symbols: names in a tensor's sizes, or a name for an int; None: none is."""
+    """A description that says which sizes are symbols: names in a tensor's sizes, or a name for an int; None: none
+    is."""
     if isinstance(spec, TensorSpec):
         fits = isinstance(shape, tuple) and len(shape) == len(spec.shape)
         known = (
@@ -379,7 +385,8 @@ def write(names, specs):
     return "".join(f"    {line}\n" for line in lines)
 
 
-# ---- from a script to values ---------------------------------------------------------------------------------------------------------
+# ---- from a script to values
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Recorder:

@@ -1,8 +1,9 @@
 """The minifier: cuts a failing program down to the few calls that fail, without losing the failure on the way.
 
-Which cuts to try is C++'s business (src/debug/reduce.h); here candidates are run, each in a fork, and compared with the failure that is
-looked for. Every candidate that still fails is a checkpoint on the disk at once, written and read back as the script that it will be, so
-whatever ends the minifier, the smallest script so far is there and the next run goes on from it.
+Which cuts to try is C++'s business (src/debug/reduce.h); here candidates are run, each in a fork, and compared with the
+failure that is looked for. Every candidate that still fails is a checkpoint on the disk at once, written and read back
+as the script that it will be, so whatever ends the minifier, the smallest script so far is there and the next run goes
+on from it.
 """
 
 import concurrent.futures
@@ -168,7 +169,8 @@ class Minifier:
             verdict, message = self.examine(job)  # a machine that was busy, perhaps
         script = message.get("script")
         if crashes and verdict.matches(self.failure):
-            # The process could not write any more: another one makes the same candidate and writes it without running it.
+            # The process could not write any more: another one makes the same candidate and writes it without running
+            # it.
             message = self.write_only(make, verdict)
             script = message.get("script")
         good = verdict.matches(self.failure) and script is not None
@@ -238,7 +240,8 @@ class Minifier:
     # ---- passes over the inputs
 
     def shrink_shapes(self):
-        """Sizes, the batch first: every size that is the same number becomes 1, 2 or its half, in inputs and in arguments."""
+        """Sizes, the batch first: every size that is the same number becomes 1, 2 or its half, in inputs and in
+        arguments."""
         tried = set()
         while True:
             sizes = [s for s in self.sizes() if s not in tried]
@@ -468,14 +471,15 @@ def _follow(process, path, timeout):
 def minify(
     script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2
 ):
-    """Cuts the program in a script down, in this process, which must not have run tensor operations (stator.debug.minify starts one).
+    """Cuts the program in a script down, in this process, which must not have run tensor operations
+    (stator.debug.minify starts one).
 
     Raises ScriptError, InputsError or DoesNotFail; gives a Report.
     """
     from stator.debug._progress import Progress
 
-    # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine threads that wait
-    # for each other cost more than they give.
+    # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine
+    # threads that wait for each other cost more than they give.
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
     case = _scripts.load(script)
@@ -530,7 +534,8 @@ def minify(
 
 
 def _folder_of(script, folder, case):
-    """The run that a script belongs to, so that values and checkpoints stay together; a new one where that cannot be written to."""
+    """The run that a script belongs to, so that values and checkpoints stay together; a new one where that cannot be
+    written to."""
     run = _scripts.Run(folder)
     own = os.path.dirname(case.folder)
     if folder is None and os.path.basename(case.folder) == "storages" and os.access(own, os.W_OK):

@@ -1,7 +1,7 @@
 """Two programs side by side: run on copies of the same inputs, forward and backward, and compared.
 
-Nothing that the user sees changes: inputs are copied with their aliasing, the modules are copied, random state is put back, and gradients
-go to the copies.
+Nothing that the user sees changes: inputs are copied with their aliasing, the modules are copied, random state is put
+back, and gradients go to the copies.
 """
 
 import contextlib
@@ -21,11 +21,13 @@ class Fp64Failed(RuntimeError):
     """The fp64 twin could not be run, and require_fp64 asked for it."""
 
 
-# ---- copies ------------------------------------------------------------------------------------------------------------------------
+# ---- copies
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def clone_inputs(values, dtype=None):
-    """Copies of inputs: views of one storage stay views of one storage, gradness and .grad stay. With dtype, floats get that one."""
+    """Copies of inputs: views of one storage stay views of one storage, gradness and .grad stay. With dtype, floats get
+    that one."""
     storages = {}
     made = {}
 
@@ -124,7 +126,8 @@ def kept_random_state():
             torch.cuda.set_rng_state_all(cuda)
 
 
-# ---- one run -----------------------------------------------------------------------------------------------------------------------
+# ---- one run
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _differentiable(out):
@@ -148,7 +151,8 @@ def scalar_loss(out):
 
 
 def run_forward_backward(model, inputs, only_fwd=False):
-    """{"out": outputs, "inputs": inputs after the run, "input_grads": ..., "parameter_grads": ...} on the given inputs, which are used up."""
+    """{"out": outputs, "inputs": inputs after the run, "input_grads": ..., "parameter_grads": ...} on the given inputs,
+    which are used up."""
     if hasattr(model, "zero_grad"):
         model.zero_grad(True)
     leaves = [t for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor)]
@@ -169,7 +173,8 @@ def run_forward_backward(model, inputs, only_fwd=False):
 
 
 def cast_to_fp64(model, inputs):
-    """(the model in double precision, the inputs in double precision): a module is changed in place, inputs are copied."""
+    """(the model in double precision, the inputs in double precision): a module is changed in place, inputs are
+    copied."""
     if isinstance(model, torch.nn.Module):
         model = model.to(torch.float64)
     return _widened(model), clone_inputs(inputs, torch.float64)
@@ -212,7 +217,8 @@ def _no_autocast():
     return stack
 
 
-# ---- two runs ----------------------------------------------------------------------------------------------------------------------
+# ---- two runs
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Difference(str):
@@ -240,8 +246,8 @@ def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False
 
 
 def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
-    """The first difference between two results of run_forward_backward, floating values first: what went wrong there may have made whole
-    numbers and truth values wrong. Without an fp64 reference eager's own values are the judge.
+    """The first difference between two results of run_forward_backward, floating values first: what went wrong there
+    may have made whole numbers and truth values wrong. Without an fp64 reference eager's own values are the judge.
 
     A compiled graph is a function: it has no parameters of its own to compare.
     """
@@ -270,7 +276,8 @@ def widened_values(value):
 
 
 def same_two_models(gm, opt_gm, example_inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
-    """Whether two programs give the same outputs and gradients. Inputs, parameters, gradients and random state stay as they are."""
+    """Whether two programs give the same outputs and gradients. Inputs, parameters, gradients and random state stay as
+    they are."""
     found = compare_two_models(
         gm, opt_gm, example_inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp
     )

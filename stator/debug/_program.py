@@ -1,8 +1,9 @@
 """What scripts take from a program's own file: its definitions, not what it does.
 
-A script may need a function, an operator or a backend that the program defines. Its file is not run for that: of its statements only
-imports, functions, classes and constants are executed, and of those, one that fails is left out. What functions read of the program's
-computed values (`scale = float(sys.argv[1])`) is written into the script when that is made, since only then it is known.
+A script may need a function, an operator or a backend that the program defines. Its file is not run for that: of its
+statements only imports, functions, classes and constants are executed, and of those, one that fails is left out. What
+functions read of the program's computed values (`scale = float(sys.argv[1])`) is written into the script when that is
+made, since only then it is known.
 """
 
 import ast
@@ -153,8 +154,8 @@ def _with_known_head(function, path, scope):
 
 
 def computed_values(path, writable):
-    """What a program has computed and its functions read, as definitions() takes it: (values, defaults), as far as writable(value) says that
-    a script can hold it."""
+    """What a program has computed and its functions read, as definitions() takes it: (values, defaults), as far as
+    writable(value) says that a script can hold it."""
     module = next((m for m in _running(path)), None)
     if module is None or not os.path.exists(path):
         return {}, {}

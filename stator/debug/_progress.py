@@ -1,4 +1,5 @@
-"""The minifier's progress: a bar with calls left, tries and time where there is a terminal and rich, lines otherwise."""
+"""The minifier's progress: a bar with calls left, tries and time where there is a terminal and rich, lines
+otherwise."""
 
 import sys
 import time

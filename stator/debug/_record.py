@@ -1,7 +1,9 @@
-"""The exec recorder: with config.replay_record_enabled, a capture that raises leaves a record, from which it can be run again elsewhere.
+"""The exec recorder: with config.replay_record_enabled, a capture that raises leaves a record, from which it can be run
+again elsewhere.
 
-A record is the frame as it was where the capture began: its function, the values in it, and the instruction. Functions and classes that no
-importable module has are in it by value, with the globals that they read. A record is a pickle: replaying one runs what it holds.
+A record is the frame as it was where the capture began: its function, the values in it, and the instruction. Functions
+and classes that no importable module has are in it by value, with the globals that they read. A record is a pickle:
+replaying one runs what it holds.
 """
 
 import contextlib
@@ -59,7 +61,8 @@ class Null:
     """Stands for nothing: an unbound local, CPython's NULL."""
 
 
-# ---- pickling by value -----------------------------------------------------------------------------------------------------------------
+# ---- pickling by value
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _is_importable(value):
@@ -185,7 +188,8 @@ class _ByValue:
     __name__ = "stator.debug._record"
 
 
-# ---- making and replaying ---------------------------------------------------------------------------------------------------------------
+# ---- making and replaying
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _settings(arguments):

@@ -11,7 +11,8 @@ from stator.debug import _models
 
 
 def clone_inputs_retaining_gradness(example_inputs):
-    """Copies of inputs: leaves that require gradients where the inputs did. Views of one storage stay views of one storage."""
+    """Copies of inputs: leaves that require gradients where the inputs did. Views of one storage stay views of one
+    storage."""
     with torch.no_grad():
         copied = _models.clone_inputs([x.detach() if isinstance(x, torch.Tensor) else x for x in example_inputs])
     for made, given in zip(copied, example_inputs, strict=True):
@@ -59,7 +60,8 @@ def reduce_to_scalar_loss(out):
 
 
 def collect_results(model, prediction, loss, example_inputs):
-    """[prediction, loss, gradients and values of parameters, buffers, gradients of inputs ...], as same() compares them.
+    """[prediction, loss, gradients and values of parameters, buffers, gradients of inputs ...], as same() compares
+    them.
 
     A parameter without a gradient counts as one whose gradient is zero. A function has no parameters.
     """

@@ -1,13 +1,15 @@
-"""Whether a result agrees with a reference: over any structure, with an fp64 reference as the judge of what rounding explains.
+"""Whether a result agrees with a reference: over any structure, with an fp64 reference as the judge of what rounding
+explains.
 
-The rule for one tensor: equal within `tol` (absolute and relative) is the same. Otherwise, if there is an fp64 reference, the result's
-root mean square error against it may be `multiplier` times that of the eager reference, plus tol / 10. The multiplier is 2; 3 for
-float16 and bfloat16, for fewer than 1000 elements, for 1x1 maps and for tol >= 0.02; with use_larger_multiplier_for_smaller_tensor it is
-10 up to 10 elements and 8 up to 500.
+The rule for one tensor: equal within `tol` (absolute and relative) is the same. Otherwise, if there is an fp64
+reference, the result's root mean square error against it may be `multiplier` times that of the eager reference, plus
+tol / 10. The multiplier is 2; 3 for float16 and bfloat16, for fewer than 1000 elements, for 1x1 maps and for tol >=
+0.02; with use_larger_multiplier_for_smaller_tensor it is 10 up to 10 elements and 8 up to 500.
 
-Where torch._dynamo.utils.same raises, this one answers False, with a reason: unequal structures, keys, lengths, types. Other deliberate
-differences: shapes have to be equal (no broadcasting); complex tensors are judged by the fp64 reference too (a complex128 one);
-all fields of a question answering output count, not its loss alone; dataclasses, quantized, nested and all sparse layouts are compared.
+Where torch._dynamo.utils.same raises, this one answers False, with a reason: unequal structures, keys, lengths, types.
+Other deliberate differences: shapes have to be equal (no broadcasting); complex tensors are judged by the fp64
+reference too (a complex128 one); all fields of a question answering output count, not its loss alone; dataclasses,
+quantized, nested and all sparse layouts are compared.
 """
 
 import collections

@@ -1,4 +1,5 @@
-"""Scripts: a failing graph with all that it needs, as a file that runs alone. Written from a template, read back for the minifier."""
+"""Scripts: a failing graph with all that it needs, as a file that runs alone. Written from a template, read back for
+the minifier."""
 
 import ast
 import contextlib
@@ -29,7 +30,8 @@ _ENVIRONMENT = ("TORCHINDUCTOR_", "TORCH_", "PYTORCH_", "CUDA_VISIBLE", "OMP_NUM
 _CONFIGS = ("torch._inductor.config", "torch._functorch.config")
 
 
-# ---- global state ----------------------------------------------------------------------------------------------------------------------
+# ---- global state
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def present_state():
@@ -123,7 +125,8 @@ def versions():
     return {"stator": stator.__version__, "torch": str(torch.__version__), "python": platform.python_version()}
 
 
-# ---- a case ------------------------------------------------------------------------------------------------------------------------------
+# ---- a case
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -142,7 +145,8 @@ class Case:
 
     @property
     def ignore_non_fp(self):
-        # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for, unless it is.
+        # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for,
+        # unless it is.
         return (self.header.get("state") or {}).get("ignore_non_fp", True)
 
     def load_inputs(self, loader=None):
@@ -184,7 +188,8 @@ class Case:
         return dataclasses.replace(self, **{"header": header, **fields})
 
 
-# ---- writing -----------------------------------------------------------------------------------------------------------------------------
+# ---- writing
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -317,7 +322,8 @@ class Run:
 
 
 def _default_base():
-    """STATOR_DEBUG_DIR, or stator_debug in the working folder; in the folder of temporary files if that cannot be written to."""
+    """STATOR_DEBUG_DIR, or stator_debug in the working folder; in the folder of temporary files if that cannot be
+    written to."""
     named = os.environ.get("STATOR_DEBUG_DIR")
     base = named or os.path.join(os.getcwd(), "stator_debug")
     place = base if os.path.exists(base) else os.path.dirname(base)
@@ -347,7 +353,8 @@ def this_run():
 
 
 def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None, ignore_non_fp=True):
-    """A case from values as they are now. Saves what they hold. ignore_non_fp: what is wrong shows in floating outputs."""
+    """A case from values as they are now. Saves what they hold. ignore_non_fp: what is wrong shows in floating
+    outputs."""
     describer = _inputs.Describer(store)
     specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
     header = {
@@ -372,7 +379,8 @@ def write_case(case, run, convenient=True):
     return path
 
 
-# ---- reading -----------------------------------------------------------------------------------------------------------------------------
+# ---- reading
+# -----------------------------------------------------------------------------------------------------------------------------
 
 _FIELDS = {"FORMAT": int, "STAGE": str, "BACKEND": str, "FAILURE": dict, "STATE": dict, "RANDOM": dict, "DATA": str}
 

@@ -5,7 +5,8 @@
     backward    the backward graph, by its backward compiler
     inference   the forward graph of a program without gradients
 
-For the last three the backend is called with AOTAutograd's entry replaced for that time, which shows the compilers that it passes on.
+For the last three the backend is called with AOTAutograd's entry replaced for that time, which shows the compilers that
+it passes on.
 """
 
 import contextlib
@@ -27,7 +28,8 @@ from stator.debug._text import facts_of
 STAGES = ("dynamo", "forward", "backward", "inference")
 
 
-# ---- naming a backend in a script ------------------------------------------------------------------------------------------------------
+# ---- naming a backend in a script
+# ------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -80,7 +82,8 @@ def name_of(backend):
     return BackendName(f"{module}:{name}", backend.mode, backend.options or None)
 
 
-# ---- AOTAutograd's compilers -------------------------------------------------------------------------------------------------------------
+# ---- AOTAutograd's compilers
+# -------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -120,7 +123,8 @@ def is_inductor(backend):
 
 @contextlib.contextmanager
 def inductor_inner(replace):
-    """The same for inductor, one step further in: replace(role, compiler) stands for compile_fx_inner, which gets inductor's inputs."""
+    """The same for inductor, one step further in: replace(role, compiler) stands for compile_fx_inner, which gets
+    inductor's inputs."""
     from torch._functorch import config as functorch_config
     from torch._inductor import compile_fx as inductor
 
@@ -191,11 +195,13 @@ class _Probe(torch.nn.Module):
         return (x * 2,)
 
 
-# ---- compiling a specimen ------------------------------------------------------------------------------------------------------------------
+# ---- compiling a specimen
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _propagate(specimen, graph, key, mode):
-    """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the specimen's names."""
+    """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the
+    specimen's names."""
     known, facts = {}, {}
     # FX may have given other names, but the order is the same.
     nodes = [node for node in graph.nodes if node.op != "get_attr"]
@@ -233,7 +239,8 @@ def _inner(error):
 
 
 def as_function(compiled):
-    """What a compiler behind AOTAutograd made, as a function of its inputs: some take them in a list, which they empty."""
+    """What a compiler behind AOTAutograd made, as a function of its inputs: some take them in a list, which they
+    empty."""
     if getattr(compiled, "_boxed_call", False):
         return lambda *inputs: compiled(list(inputs))
     return compiled
@@ -256,7 +263,8 @@ def compile_specimen(specimen, inputs, stage, backend, facts=None, shapes=None):
 
 
 def _symbolic_fakes(inputs, shapes, sources):
-    """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one symbol."""
+    """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one
+    symbol."""
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
     from torch.utils.weak import WeakTensorKeyDictionary
 

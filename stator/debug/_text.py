@@ -1,7 +1,7 @@
 """Graphs to text and back: how a call's target and constants are written in a script, and the reader of such scripts.
 
-The reader takes the function `forward` of a script, one call a line, as the writer makes it and as a person may have edited it. What it
-does not understand it says, with the line.
+The reader takes the function `forward` of a script, one call a line, as the writer makes it and as a person may have
+edited it. What it does not understand it says, with the line.
 """
 
 import ast
@@ -53,7 +53,8 @@ def _registrar(op):
     return None, None
 
 
-# ---- from FX -----------------------------------------------------------------------------------------------------------------------
+# ---- from FX
+# -----------------------------------------------------------------------------------------------------------------------
 
 _INPLACE = {
     getattr(operator, n)
@@ -189,7 +190,8 @@ def from_fx(graph):
     return Specimen.from_fx(graph, describe)
 
 
-# ---- functions that graphs call: bodies of higher-order operators ------------------------------------------------------------------
+# ---- functions that graphs call: bodies of higher-order operators
+# ------------------------------------------------------------------
 
 _bodies: weakref.WeakKeyDictionary[Any, Any] = (
     weakref.WeakKeyDictionary()
@@ -260,7 +262,8 @@ def picked_outputs(module, specimen):
     return [names.index(name) for name in specimen.outputs()]
 
 
-# ---- how things are written --------------------------------------------------------------------------------------------------------
+# ---- how things are written
+# --------------------------------------------------------------------------------------------------------
 
 
 def _resolve(expression):
@@ -385,7 +388,8 @@ def _importable(name):
     return name
 
 
-# ---- and back ----------------------------------------------------------------------------------------------------------------------
+# ---- and back
+# ----------------------------------------------------------------------------------------------------------------------
 
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv,

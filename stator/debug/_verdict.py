@@ -29,7 +29,8 @@ class Verdict:
     contains: str = ""  # of a failure that is looked for: what the message has to contain
 
     def matches(self, other):
-        """The same failure: the same kind, the same exception type raised at the same place, the same signal in the same phase."""
+        """The same failure: the same kind, the same exception type raised at the same place, the same signal in the
+        same phase."""
         alike = (self.kind, self.type, self.place) == (other.kind, other.type, other.place)
         return alike and other.contains in self.message
 
@@ -60,13 +61,15 @@ def _is_generated(file):
 
 
 def place_of(error):
-    """Where an exception was raised: `file.py:function` of the innermost frame that is not generated code, and what the message is about."""
+    """Where an exception was raised: `file.py:function` of the innermost frame that is not generated code, and what the
+    message is about."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_generated(f.filename)]
     where = "?"
     if frames:
         parts = frames[-1].filename.replace(os.sep, "/").split("/")
         where = "/".join(parts[-2:]) + ":" + frames[-1].name
-    # Errors of C++ all come from the same few frames: their first words tell them apart. Numbers, names and shapes vary.
+    # Errors of C++ all come from the same few frames: their first words tell them apart. Numbers, names and shapes
+    # vary.
     words = re.findall(r"(?<![\w.'\"/\[(])[A-Za-z]{3,}(?![\w.'\"/\])(])", str(error).partition("\n")[0])
     return f"{where} {' '.join(words[:6])}".strip()
 
@@ -97,7 +100,8 @@ def synchronize(values):
 
 
 class Examination:
-    """One run of a case: eager, then compiled, then compared. `phase` is told where it is, for those who watch from outside."""
+    """One run of a case: eager, then compiled, then compared. `phase` is told where it is, for those who watch from
+    outside."""
 
     def __init__(self, case, inputs, phase=lambda name: None, want=None):
         self.case, self.inputs, self.phase, self.want = case, inputs, phase, want
@@ -191,11 +195,13 @@ def examine(case, inputs=None, phase=lambda name: None, want=None):
         return examination.verdict(), examination
 
 
-# ---- telling another process ---------------------------------------------------------------------------------------------------------
+# ---- telling another process
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Telegraph:
-    """Phases and the verdict as JSON lines into a file descriptor, each written at once: what was sent survives a crash."""
+    """Phases and the verdict as JSON lines into a file descriptor, each written at once: what was sent survives a
+    crash."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor

@@ -1,7 +1,7 @@
 """Candidates in processes of their own, without paying for imports each time: each check is a fork of this process.
 
-That is sound as long as this process runs no tensor operation (torch's thread pools do not survive a fork) and has no second thread; a
-process that has done either must not use this: the minifier runs in one of its own.
+That is sound as long as this process runs no tensor operation (torch's thread pools do not survive a fork) and has no
+second thread; a process that has done either must not use this: the minifier runs in one of its own.
 """
 
 import os
@@ -48,7 +48,8 @@ def _child(job, descriptor, memory, quiet):
 
 
 def check(job, timeout, memory=0, quiet=True, phase_limits=None):
-    """Runs job(phase) -> (verdict, dict) in a fork. (verdict, last message, seconds); crashes and hangs are verdicts too.
+    """Runs job(phase) -> (verdict, dict) in a fork. (verdict, last message, seconds); crashes and hangs are verdicts
+    too.
 
     phase_limits(phase, seconds of the phases before) gives a limit for that phase alone, or None.
     """
@@ -107,7 +108,8 @@ def _listen(descriptor, pid, start, timeout, phase_limits):
 
 
 def _end(pid):
-    """Ends a child and what it started. One that has said its verdict may hang in its exit: it is not waited for long."""
+    """Ends a child and what it started. One that has said its verdict may hang in its exit: it is not waited for
+    long."""
     for _ in range(20):
         if _has_ended(pid):
             return

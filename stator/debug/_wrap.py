@@ -1,12 +1,15 @@
-"""Watching a backend: config.repro_after says at which stage, config.repro_level what for. Called by stator._backends for each graph.
+"""Watching a backend: config.repro_after says at which stage, config.repro_level what for. Called by stator._backends
+for each graph.
 
     1  on an exception, write the state and a repro
     2  the same, with a launcher of the minifier (STATOR_MINIFY=1: run it at once, in a process of its own)
     3  always write before compiling and before running: the file is on the disk when the process dies
-    4  compare each compiled graph with eager, and write what differs; that is an AccuracyError, if config.repro_accuracy_error is left on
+    4  compare each compiled graph with eager, and write what differs; that is an AccuracyError, if
+    config.repro_accuracy_error is left on
 
-Whatever was found is raised behind that. What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the
-program goes on. While a watched graph is compiled or run, config.repro_after is None: what is compiled inside of it is not watched.
+Whatever was found is raised behind that. What watching itself cannot do (a full disk, an input that no script can hold)
+is a warning; the program goes on. While a watched graph is compiled or run, config.repro_after is None: what is
+compiled inside of it is not watched.
 """
 
 import contextlib

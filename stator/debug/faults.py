@@ -1,11 +1,12 @@
-"""Planted faults: a backend that fails in a known way on a chosen operator, to try and to test the debugging tools with.
+"""Planted faults: a backend that fails in a known way on a chosen operator, to try and to test the debugging tools
+with.
 
     stator.compile(f, backend="planted_fault", options={"fault": "wrong", "op": "relu", "stage": "forward"})
 
-fault: compile (an error while compiling), runtime (an error while running), wrong (values off by a half), nan, crash (a real SIGSEGV),
-hang. op: an operator's short name, whatever its spelling (torch.relu, Tensor.relu, aten.relu). stage: dynamo (the captured graph; the
-default), forward or backward (behind AOTAutograd). when: "symbolic" for faults that only graphs have whose inputs have symbolic sizes.
-Everything else runs as in eager.
+fault: compile (an error while compiling), runtime (an error while running), wrong (values off by a half), nan, crash (a
+real SIGSEGV), hang. op: an operator's short name, whatever its spelling (torch.relu, Tensor.relu, aten.relu). stage:
+dynamo (the captured graph; the default), forward or backward (behind AOTAutograd). when: "symbolic" for faults that
+only graphs have whose inputs have symbolic sizes. Everything else runs as in eager.
 """
 
 import ctypes

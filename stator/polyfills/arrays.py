@@ -1,5 +1,6 @@
-"""NumPy arrays as traces have them: a tensor with the array's memory, and operations on it as nodes of the graph. A frame of this file is never
-left half way: a break is at the instruction of the program that led here (src/interpret/tensors/arrays.cpp)."""
+"""NumPy arrays as traces have them: a tensor with the array's memory, and operations on it as nodes of the graph. A
+frame of this file is never left half way: a break is at the instruction of the program that led here
+(src/interpret/tensors/arrays.cpp)."""
 
 import operator
 

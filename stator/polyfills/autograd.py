@@ -72,7 +72,8 @@ def _own(output, ctx, args):
 
 
 def hooked(tensor, hooks):
-    """The tensor with hooks on its gradient, for graphs that a backend differentiates itself: the hooks are a part of the backward graph."""
+    """The tensor with hooks on its gradient, for graphs that a backend differentiates itself: the hooks are a part of
+    the backward graph."""
 
     def forward(same):
         with torch.no_grad():

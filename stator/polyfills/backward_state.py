@@ -1,5 +1,6 @@
-"""Hooks on values of graphs whose backward pass torch._dynamo.compiled_autograd makes a graph of: it asks the hooks that the plan leaves in
-a state, which the captured graph gets as an input. AOTAutograd and compiled autograd know such states.
+"""Hooks on values of graphs whose backward pass torch._dynamo.compiled_autograd makes a graph of: it asks the hooks
+that the plan leaves in a state, which the captured graph gets as an input. AOTAutograd and compiled autograd know such
+states.
 """
 
 import functools

@@ -1,5 +1,5 @@
-"""torch.distributed's collectives that write into their tensors: the functional one, its wait, and a copy. What they would do differently is
-refused, so that the call runs outside of the graph."""
+"""torch.distributed's collectives that write into their tensors: the functional one, its wait, and a copy. What they
+would do differently is refused, so that the call runs outside of the graph."""
 
 import torch
 from torch.distributed import ReduceOp

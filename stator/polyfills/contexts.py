@@ -1,4 +1,5 @@
-"""Context managers of torch that are traced as classes of ours. They work natively too: a break may leave one to the real interpreter."""
+"""Context managers of torch that are traced as classes of ours. They work natively too: a break may leave one to the
+real interpreter."""
 
 import contextlib
 import functools
@@ -68,7 +69,8 @@ class SdpaKernel:
 
 
 class DisableSavedTensorsHooks(contextlib._GeneratorContextManager):
-    """torch.autograd.graph.disable_saved_tensors_hooks, without the generator: a break inside of the `with` leaves a plain object."""
+    """torch.autograd.graph.disable_saved_tensors_hooks, without the generator: a break inside of the `with` leaves a
+    plain object."""
 
     def __init__(self, error_message):
         _contexts.mark_hooks(error_message)

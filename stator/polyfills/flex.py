@@ -1,4 +1,5 @@
-"""flex_attention as one call: in eager code it compiles itself, so a break may not leave it half way. Loaded when torch's module is."""
+"""flex_attention as one call: in eager code it compiles itself, so a break may not leave it half way. Loaded when
+torch's module is."""
 
 import types
 

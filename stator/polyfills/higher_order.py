@@ -246,7 +246,8 @@ def map_over(f, xs, *args):
     return body.rebuild(call(_map_op, module, leaves, list(extras)))
 
 
-# ---- the operators behind the functions --------------------------------------------------------------------------------------------------
+# ---- the operators behind the functions
+# --------------------------------------------------------------------------------------------------
 
 
 def trace_wrapped(operator, *args, fn, **kwargs):

@@ -14,7 +14,8 @@ def by_index(sequence):
 
 
 def _group(shared, key):
-    # `shared` is [iterator, key function, item under way or nothing, its key, number of the group, whether the iterator has ended].
+    # `shared` is [iterator, key function, item under way or nothing, its key, number of the group, whether the iterator
+    # has ended].
     number = shared[4]
     while shared[4] == number and not shared[5]:
         yield shared[2]

@@ -4,7 +4,8 @@ import warnings
 
 
 def is_no_error(text, category, scope, line):
-    """Whether the filters let a warning pass that a line of the module with these globals gives, and nobody has his own way to show it."""
+    """Whether the filters let a warning pass that a line of the module with these globals gives, and nobody has his own
+    way to show it."""
     if warnings.showwarning is not warnings._showwarning_orig:
         return False
     module = scope.get("__name__")

@@ -11,7 +11,8 @@ from .subgraphs import call, refuse
 
 
 def site(function, spec, owners):
-    """The call as an object that the graph calls. Done by the tracer: what it is made of are the program's own objects."""
+    """The call as an object that the graph calls. Done by the tracer: what it is made of are the program's own
+    objects."""
     raise RuntimeError("only for captured code")
 
 

@@ -1,4 +1,5 @@
-"""What torch's optimizers do in captured code: their scalars are tensors there, which some operations take in eager code only."""
+"""What torch's optimizers do in captured code: their scalars are tensors there, which some operations take in eager
+code only."""
 
 import inspect
 
@@ -41,7 +42,8 @@ def foreach_addcmul_(tensors, first, second, scalars):
 
 
 def group_tensors(tensorlists, with_indices=False):
-    """Lists of tensors and None, split by device and dtype of the first list's entries, in the order of torch's own grouping."""
+    """Lists of tensors and None, split by device and dtype of the first list's entries, in the order of torch's own
+    grouping."""
     groups = {}
     for index, tensor in enumerate(tensorlists[0]):
         key = tensor.device, tensor.dtype

@@ -1,4 +1,5 @@
-"""What the tracer does itself for the operators whose arguments are functions (src/interpret/calls/subgraphs.cpp). Never run natively."""
+"""What the tracer does itself for the operators whose arguments are functions (src/interpret/calls/subgraphs.cpp).
+Never run natively."""
 
 
 def capture(names, functions, operands, samples, pure):

@@ -1,4 +1,5 @@
-"""Context managers that switch the tracer: traced, so that they hold for the part of a captured function that they enclose."""
+"""Context managers that switch the tracer: traced, so that they hold for the part of a captured function that they
+enclose."""
 
 import functools
 
@@ -59,7 +60,8 @@ def join_later(*texts):
 
 
 def later(function):
-    """What is traced in the place of a function that may run behind the captured part (config.reorderable_logging_functions)."""
+    """What is traced in the place of a function that may run behind the captured part
+    (config.reorderable_logging_functions)."""
 
     def reordered(*args, **kwargs):
         run_later(function, args, kwargs)
@@ -77,7 +79,8 @@ def is_enabled(logger, level):
 
 
 def ignored_of(loggers, level):
-    """The same for a method of these loggers; others log as before. Without a level it is isEnabledFor, which is asked and says nothing."""
+    """The same for a method of these loggers; others log as before. Without a level it is isEnabledFor, which is asked
+    and says nothing."""
 
     def method(self, *args, **kwargs):
         if not any(self is logger for logger in loggers):

@@ -1,4 +1,5 @@
-"""Operations that take a number, given a tensor of one element in its place: eager reads it, a graph calculates with the tensor."""
+"""Operations that take a number, given a tensor of one element in its place: eager reads it, a graph calculates with
+the tensor."""
 
 import torch
 

@@ -11,7 +11,8 @@ from .subgraphs import call, capture, refuse
 
 
 def broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """Of torch's pytrees: the values of `tree`, each as often as there are leaves below its place in the structure. None: no fit."""
+    """Of torch's pytrees: the values of `tree`, each as often as there are leaves below its place in the structure.
+    None: no fit."""
     if is_leaf is not None:
         refuse("leaves of a pytree by a function")
     return _broadcast(tree, tree_unflatten([0] * treespec.num_leaves, treespec))
@@ -63,7 +64,8 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
 
 
 def _differentiated(args, argnums):
-    """Positions, among the tensors of (args, {}), of those that belong to the arguments with these numbers; and their structure."""
+    """Positions, among the tensors of (args, {}), of those that belong to the arguments with these numbers; and their
+    structure."""
     chosen = (argnums,) if isinstance(argnums, int) else argnums
     chosen = [number % len(args) if -len(args) <= number < len(args) else len(args) for number in chosen]
     positions, at, structures = [], 0, {}
@@ -128,7 +130,8 @@ def grad_impl(func, argnums, has_aux, args, kwargs):
 
 
 def _outputs_first(func, has_aux, name):
-    """The function with a flat result, outputs and then aux; and a list that gets (outputs, their spec, that of aux) when it is called."""
+    """The function with a flat result, outputs and then aux; and a list that gets (outputs, their spec, that of aux)
+    when it is called."""
     seen = []
 
     def outputs_first(*given):
@@ -168,8 +171,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 
 def vjp(func, *primals, has_aux=False):
-    """The outputs, and a function that computes the products when it gets its vectors: from the inputs again, since the graph has no place
-    for autograd's own state."""
+    """The outputs, and a function that computes the products when it gets its vectors: from the inputs again, since the
+    graph has no place for autograd's own state."""
     outputs_first, seen = _outputs_first(func, has_aux, "vjp")
     body = Flat(outputs_first, primals, {})
     if len(body.tensors) != len(body.leaves):

@@ -1,7 +1,8 @@
-"""stator.report: what a process captured, when, why it broke, what it captured again and what its guards cost, as a page and as JSON.
+"""stator.report: what a process captured, when, why it broke, what it captured again and what its guards cost, as a
+page and as JSON.
 
-A recorder listens to all captures of the process (src/runtime/watch.h) and keeps them as plain data; `page` makes HTML of it, and
-`schema.json` says what the data look like.
+A recorder listens to all captures of the process (src/runtime/watch.h) and keeps them as plain data; `page` makes HTML
+of it, and `schema.json` says what the data look like.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class _Texts:
 
 
 class Recorder:
-    """Keeps what happens from its beginning on. Tensor calls outside of graphs are counted on the thread that began it."""
+    """Keeps what happens from its beginning on. Tensor calls outside of graphs are counted on the thread that began
+    it."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
@@ -210,7 +212,8 @@ def _nothing(event: dict[str, Any]) -> None:
 
 
 class Report:
-    """A report under way: written when it ends. A context manager; outside of a `with` it ends with the process, or at stop()."""
+    """A report under way: written when it ends. A context manager; outside of a `with` it ends with the process, or at
+    stop()."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.path = None if path is None else os.fspath(path)
@@ -296,8 +299,8 @@ def merge(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def report(path: str | os.PathLike[str] | None = None) -> Report:
-    """Records what Stator does from now on, and writes it to `path` when the process ends: one page that needs no network, or JSON if the
-    name ends in .json. STATOR_REPORT=path does the same without a change of the program.
+    """Records what Stator does from now on, and writes it to `path` when the process ends: one page that needs no
+    network, or JSON if the name ends in .json. STATOR_REPORT=path does the same without a change of the program.
 
         with stator.report("page.html"):
             model(x)

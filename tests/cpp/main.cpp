@@ -1,6 +1,6 @@
 // The Python module around the C++ unit tests: run(argv) gives the arguments to GoogleTest and returns its exit status.
-// stator._core is initialised first, from the objects in this very library, and put into sys.modules: a test that imports stator gets
-// the code under test and not a second copy of it.
+// stator._core is initialised first, from the objects in this very library, and put into sys.modules: a test that
+// imports stator gets the code under test and not a second copy of it.
 #include "base/python.h"
 #include "base/ref.h"
 

@@ -1,4 +1,5 @@
-"""make test-dist: two and four real processes over gloo, 200 iterations of training where tests/python/test_ranks.py has a few."""
+"""make test-dist: two and four real processes over gloo, 200 iterations of training where tests/python/test_ranks.py
+has a few."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// stator._core with the driver and nothing else: frames, decoding and the concrete actions can be tested on any CPython, without torch.
-// What the captured side would answer is answered here: nothing is captured, nothing is marked.
+// stator._core with the driver and nothing else: frames, decoding and the concrete actions can be tested on any
+// CPython, without torch. What the captured side would answer is answered here: nothing is captured, nothing is marked.
 #include "base/ref.h"
 #include "runtime/driver.h"
 #include "runtime/driver_module.h"

@@ -59,8 +59,9 @@ class Counted:
 
 
 def same(function, *args, calls=3, breaks=0, graphs=None, exact=None, backward=False, **options):
-    """Runs eagerly and compiled, each with its own copies of the arguments and the same random numbers, and compares results, arguments
-    (in-place writes, gradients) and the random state. At least one graph has run, and there were exactly `breaks` breaks (None: any)."""
+    """Runs eagerly and compiled, each with its own copies of the arguments and the same random numbers, and compares
+    results, arguments (in-place writes, gradients) and the random state. At least one graph has run, and there were
+    exactly `breaks` breaks (None: any)."""
     import stator
     from stator import _core
 

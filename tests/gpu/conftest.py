@@ -1,4 +1,5 @@
-"""As for the other tests: strict, and each test starts with nothing captured. Without the device every test is skipped."""
+"""As for the other tests: strict, and each test starts with nothing captured. Without the device every test is
+skipped."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""What the processes of test_disk_cache.py run: each program, compiled by inductor, beside eager. Prints one JSON object."""
+"""What the processes of test_disk_cache.py run: each program, compiled by inductor, beside eager. Prints one JSON
+object."""
 
 import json
 import sys

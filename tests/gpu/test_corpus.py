@@ -1,5 +1,5 @@
-"""Programs of the corpus (tests/python/programs) with their arguments on the device: equal to eager there too. Which part runs is chosen by
-STATOR_GPU_CORPUS: every n-th program (default 4; 1 is all of them)."""
+"""Programs of the corpus (tests/python/programs) with their arguments on the device: equal to eager there too. Which
+part runs is chosen by STATOR_GPU_CORPUS: every n-th program (default 4; 1 is all of them)."""
 
 import json
 import os
@@ -11,7 +11,8 @@ from checking import DEVICE
 
 from tests.python import children
 
-# An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its own).
+# An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its
+# own).
 ENDS_THE_DEVICE = {"graphs_that_raise.an_index_out_of_range"}
 STEP = int(os.environ.get("STATOR_GPU_CORPUS", "4"))
 

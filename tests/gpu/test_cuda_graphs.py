@@ -1,4 +1,5 @@
-"""CUDA graphs: mode="reduce-overhead" (inductor's trees of recorded graphs), and torch.cuda.graph around compiled code."""
+"""CUDA graphs: mode="reduce-overhead" (inductor's trees of recorded graphs), and torch.cuda.graph around compiled
+code."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""What inductor made of graphs for the device is kept on the disk: a second process finds it, and imports neither inductor nor Triton."""
+"""What inductor made of graphs for the device is kept on the disk: a second process finds it, and imports neither
+inductor nor Triton."""
 
 import pathlib
 

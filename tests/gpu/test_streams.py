@@ -50,7 +50,8 @@ def test_current_stream_is_read_anew():
 
 
 def test_graph_runs_on_the_stream_of_the_call():
-    """A slow kernel on the side stream, then the compiled function there: without the stream's order it reads what is not there yet."""
+    """A slow kernel on the side stream, then the compiled function there: without the stream's order it reads what is
+    not there yet."""
     compiled = {b: stator.compile(lambda x: x.clone() * 2, backend=b) for b in ("eager", "inductor")}
     side = torch.cuda.Stream()
     for function in compiled.values():

@@ -1,6 +1,8 @@
-"""Libraries that call torch.compile, under stator.install(): the real ones, with tiny models made from configs (nothing is downloaded).
+"""Libraries that call torch.compile, under stator.install(): the real ones, with tiny models made from configs (nothing
+is downloaded).
 
-Each test runs the same without compiling, compares, and sees that graphs were captured. `make test-libraries` installs the libraries.
+Each test runs the same without compiling, compares, and sees that graphs were captured. `make test-libraries` installs
+the libraries.
 """
 
 from __future__ import annotations
@@ -254,7 +256,8 @@ def test_peft(graphs):
     assert not any("lora" in name for name, _ in merged.named_parameters())
 
 
-# ---- vLLM, which is not on every machine: the way in which its wrapper of compiled models uses torch.compile --------------------------------
+# ---- vLLM, which is not on every machine: the way in which its wrapper of compiled models uses torch.compile
+# --------------------------------
 
 
 class Rows(torch.nn.Module):

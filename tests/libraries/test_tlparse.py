@@ -1,4 +1,5 @@
-"""tlparse's report of a run under Stator is as full as that of the same run under TorchDynamo: the real tlparse, on both."""
+"""tlparse's report of a run under Stator is as full as that of the same run under TorchDynamo: the real tlparse, on
+both."""
 
 from __future__ import annotations
 

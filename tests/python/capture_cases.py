@@ -1,7 +1,7 @@
 """Text cases of tests/capture/: reading, running and rewriting them. docs/ADDING.md describes the form.
 
-What is expected is everything from the first section of a capture to the end of the case. It is compared, line by line, with all that the
-case's calls captured, in order. capture_text.py writes it.
+What is expected is everything from the first section of a capture to the end of the case. It is compared, line by line,
+with all that the case's calls captured, in order. capture_text.py writes it.
 """
 
 import ast

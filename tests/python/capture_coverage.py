@@ -1,4 +1,5 @@
-"""What the text cases of tests/capture/ show, all together. Needs neither torch nor stator: tools/house.py asks it too."""
+"""What the text cases of tests/capture/ show, all together. Needs neither torch nor stator: tools/house.py asks it
+too."""
 
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""Captures as the text of a case: what stator._core.take_captures gave, in readable lines that are the same in every process."""
+"""Captures as the text of a case: what stator._core.take_captures gave, in readable lines that are the same in every
+process."""
 
 import linecache
 import re

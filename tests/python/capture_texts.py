@@ -1,5 +1,6 @@
-"""python -m tests.python.capture_texts <folder> <regular expression>: runs programs of the corpus, with what each captures written to a
-folder of its own below (config.trace_dir). Two processes with different hash seeds have to write the same."""
+"""python -m tests.python.capture_texts <folder> <regular expression>: runs programs of the corpus, with what each
+captures written to a folder of its own below (config.trace_dir). Two processes with different hash seeds have to write
+the same."""
 
 import re
 import sys

@@ -1,4 +1,5 @@
-"""Child processes that use the very stator of this one: in the checkout, in the build folder of another CPython and torch, or installed."""
+"""Child processes that use the very stator of this one: in the checkout, in the build folder of another CPython and
+torch, or installed."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def search_path(*more: str | os.PathLike[str]) -> str:
 
 
 def environment(*more: str | os.PathLike[str], **variables: str) -> dict[str, str]:
-    """This process's, with that search path. Neither the folder that a child starts in nor its script's is searched: the checkout may hold a
-    stator for another CPython, or none that is built."""
+    """This process's, with that search path. Neither the folder that a child starts in nor its script's is searched:
+    the checkout may hold a stator for another CPython, or none that is built."""
     return {**os.environ, "PYTHONPATH": search_path(*more), "PYTHONSAFEPATH": "1", **variables}
 
 

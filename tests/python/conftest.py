@@ -18,7 +18,8 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def fresh_state():
-    """Each test starts with nothing captured, the same random numbers, and the settings that the process started with."""
+    """Each test starts with nothing captured, the same random numbers, and the settings that the process started
+    with."""
     settings = stator.config.get_config_copy()
     torch.manual_seed(0)
     yield
@@ -27,7 +28,8 @@ def fresh_state():
     stator.reset()
 
 
-# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_ROTATE); `make test` runs all.
+# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_ROTATE); `make test` runs
+# all.
 ROTATING = ("test_shapes_opdb.py", "test_debug.py")
 
 

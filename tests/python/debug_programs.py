@@ -1,4 +1,5 @@
-"""Programs for the tests of the debugging tools. Run as a script: python debug_programs.py <fault> <op> <stage> [layers]"""
+"""Programs for the tests of the debugging tools. Run as a script: python debug_programs.py <fault> <op> <stage>
+[layers]"""
 
 import sys
 

@@ -1,9 +1,10 @@
 """Runs a program eagerly and under a front end, and compares all that can be seen of it.
 
-One run of a program is a fixed sequence of calls: three with fresh equal inputs (first capture, then cache hits), one with changed inputs,
-two more on objects that were already used (effects pile up), and the program's own steps (something is replaced, then called again).
-After every call the result, the arguments, the state, output, warnings, log records, exceptions with tracebacks, reference counts and the
-random state are compared with the eager run's; after the objects are dropped, so are the events of their finalisers.
+One run of a program is a fixed sequence of calls: three with fresh equal inputs (first capture, then cache hits), one
+with changed inputs, two more on objects that were already used (effects pile up), and the program's own steps
+(something is replaced, then called again). After every call the result, the arguments, the state, output, warnings, log
+records, exceptions with tracebacks, reference counts and the random state are compared with the eager run's; after the
+objects are dropped, so are the events of their finalisers.
 
     python -m tests.python.differential --frontend stator --jobs 2 [-k words] [--break-every 1]
 """
@@ -34,7 +35,8 @@ DEVICE_LOST = 77  # status of a worker whose program made the device fail, in ea
 
 @dataclass
 class Run:
-    """All observations of one run, named by the call they belong to, and what graphs did in the first and in a steady call."""
+    """All observations of one run, named by the call they belong to, and what graphs did in the first and in a steady
+    call."""
 
     seen: dict[str, Observation] = field(default_factory=dict)
     first: Counts | None = None
@@ -43,7 +45,8 @@ class Run:
 
 @dataclass
 class Verdict:
-    """What came of a program: differences from eager, expectations on capture that were not met, and the share of calls in graphs."""
+    """What came of a program: differences from eager, expectations on capture that were not met, and the share of calls
+    in graphs."""
 
     name: str
     differences: list[str] = field(default_factory=list)

@@ -1,9 +1,11 @@
-"""What the processes of test_disk_cache.py do: `python disk_programs.py keep|start|save|load|save_grown|load_grown|changes [inductor]`. Prints one JSON object.
+"""What the processes of test_disk_cache.py do: `python disk_programs.py
+keep|start|save|load|save_grown|load_grown|changes [inductor]`. Prints one JSON object.
 
-`keep` compiles all programs with inductor, which keeps them. `start` runs them in a process that should import nothing large. `changes`
-runs programs that are a little different: each says whether the file of the first process may serve it. There a graph that is not found
-runs as captured, unless "inductor" is asked for: what is tested is the key, and a wrong hit would give a wrong result. `save` writes each
-program to a file of its own in a folder, `load` runs them from there.
+`keep` compiles all programs with inductor, which keeps them. `start` runs them in a process that should import nothing
+large. `changes` runs programs that are a little different: each says whether the file of the first process may serve
+it. There a graph that is not found runs as captured, unless "inductor" is asked for: what is tested is the key, and a
+wrong hit would give a wrong result. `save` writes each program to a file of its own in a folder, `load` runs them from
+there.
 """
 
 import contextlib
@@ -126,7 +128,8 @@ def net(kind=Net, **arguments):
     return kind(**arguments)
 
 
-# ---- running and comparing -------------------------------------------------------------------------------------------------------
+# ---- running and comparing
+# -------------------------------------------------------------------------------------------------------
 
 
 def _copy(value):
@@ -201,7 +204,8 @@ def run_all(names=None):
     return found
 
 
-# ---- changes ---------------------------------------------------------------------------------------------------------------------
+# ---- changes
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -603,7 +607,8 @@ def run_as_captured():
 
 
 def run_saved(task, folder):
-    """Saves each program to a file, or runs it from there: [files and results are there, what a call without a graph in the file raises]."""
+    """Saves each program to a file, or runs it from there: [files and results are there, what a call without a graph in
+    the file raises]."""
     answers = {}
     for name, (target, inputs, arguments) in programs().items():
         path = os.path.join(folder, name)

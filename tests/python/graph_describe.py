@@ -1,4 +1,5 @@
-"""Describes a captured graph to stator._core's doors: each call also runs eagerly, so that the facts of its result are known."""
+"""Describes a captured graph to stator._core's doors: each call also runs eagerly, so that the facts of its result are
+known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What can be seen of a call: its result, its effects and what it left behind, as lines of text that two runs can be compared by.
+"""What can be seen of a call: its result, its effects and what it left behind, as lines of text that two runs can be
+compared by.
 
-Objects are walked from named roots. Each object with an identity gets a number at its first visit, so that equal text means equal
-structure of aliases too. Scalars and strings have no number: CPython promises nothing about their identity.
+Objects are walked from named roots. Each object with an identity gets a number at its first visit, so that equal text
+means equal structure of aliases too. Scalars and strings have no number: CPython promises nothing about their identity.
 """
 
 from __future__ import annotations
@@ -336,7 +337,8 @@ class Describer:
         self.describe(path + ".args", value.args)
         lines = traceback_lines(value.__traceback__)
         if isinstance(value, UnboundLocalError) and lines:
-            # CPython 3.11 fuses STORE_FAST and LOAD_FAST once code is warm, and then blames the line of the first of them.
+            # CPython 3.11 fuses STORE_FAST and LOAD_FAST once code is warm, and then blames the line of the first of
+            # them.
             lines[-1] = re.sub(r":\d+ ", ":? ", lines[-1])
         self._say(path + ".traceback", " | ".join(lines))
         self._say(path + ".suppress", str(value.__suppress_context__))
@@ -496,7 +498,8 @@ def _recording(observation: Observation) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_automatic_collection() -> Iterator[None]:
-    """Cycles go only where `observe` collects them, or the program itself, so that finalisers run at the same moment in every run."""
+    """Cycles go only where `observe` collects them, or the program itself, so that finalisers run at the same moment in
+    every run."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,5 @@
-"""What the processes of test_ranks.py and tests/dist run: python -m tests.python.rank_programs <program,...> <rank> <world> <folder>.
+"""What the processes of test_ranks.py and tests/dist run: python -m tests.python.rank_programs <program,...> <rank>
+<world> <folder>.
 
 Each program gets (rank, world) and returns a dict, which goes to result<rank>.json under the program's name.
 """
@@ -300,7 +301,8 @@ def constants(rank: int, world: int) -> dict[str, Any]:
 
 
 def _one_call(function: Any, rank: int) -> list[Any]:
-    """[whether two calls' results and inputs are eager's, calls in graphs at each, breaks, names of the graph's calls]"""
+    """[whether two calls' results and inputs are eager's, calls in graphs at each, breaks, names of the graph's
+    calls]"""
     graphs = Graphs()
     stator.reset_stats()
     compiled = stator.compile(function, backend=graphs)
@@ -607,7 +609,8 @@ def ddp_inside(rank: int, world: int) -> dict[str, Any]:
 
 @program
 def ddp_buckets(rank: int, world: int) -> dict[str, Any]:
-    """Behind AOTAutograd: a graph for each bucket, so that gradients come in between. The order in which buckets become ready shows it."""
+    """Behind AOTAutograd: a graph for each bucket, so that gradients come in between. The order in which buckets become
+    ready shows it."""
     from torch._dynamo.backends.debugging import aot_eager
 
     parts = []

@@ -1,9 +1,9 @@
 """What the documents that Stator was asked to follow describe, item by item, and how each is tested.
 
-Each item has one test: a function under @item, which takes a front end and returns what it saw. It is run eagerly, by Stator, by Stator with
-breaks forced at every instruction, at every seventh and at random, and all have to see the same. Where the behaviour is TorchDynamo's own it
-runs there too, in a process of its own, and has to see the same (or, where Stator is better on purpose, something else).
-tools/seed_items.py makes docs/SEEDS.md of it.
+Each item has one test: a function under @item, which takes a front end and returns what it saw. It is run eagerly, by
+Stator, by Stator with breaks forced at every instruction, at every seventh and at random, and all have to see the same.
+Where the behaviour is TorchDynamo's own it runs there too, in a process of its own, and has to see the same (or, where
+Stator is better on purpose, something else). tools/seed_items.py makes docs/SEEDS.md of it.
 """
 
 from __future__ import annotations
@@ -300,7 +300,8 @@ def numbers(*shape: int) -> torch.Tensor:
     return torch.arange(float(size.numel())).reshape(size) / size.numel() - 0.3
 
 
-# ---- TorchDynamo beside ------------------------------------------------------------------------------------------------------------
+# ---- TorchDynamo beside
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _in_dynamo(module: str, name: str) -> Any:
@@ -345,7 +346,8 @@ def beside(module: str, name: str) -> Any:
         return "raised", type(error).__name__
 
 
-# ---- items -------------------------------------------------------------------------------------------------------------------------
+# ---- items
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def item(
@@ -362,8 +364,9 @@ def item(
 ) -> Callable[[Any], Any]:
     """Registers the test of an item.
 
-    dynamo: "same" or "differs": what TorchDynamo sees, in the torch that docs/SEEDS.md is about. breaks: also with forced breaks. graphs: how many Stator makes (None: some).
-    whole: the decorated function is the test itself, with pytest's fixtures.
+    dynamo: "same" or "differs": what TorchDynamo sees, in the torch that docs/SEEDS.md is about. breaks: also with
+    forced breaks. graphs: how many Stator makes (None: some). whole: the decorated function is the test itself, with
+    pytest's fixtures.
     """
     assert text in ITEMS[document], f"there is no item {text!r} in document {document}"
     assert verdict in VERDICTS and (verdict != "better" or why), text

@@ -82,7 +82,8 @@ def check_values(rng, count, tick=lambda: None):
 
 
 class _Sympy:
-    """Texts as sympy expressions, in its own forms: torch's FloorDiv merges divisors that are negative, and is off by one then."""
+    """Texts as sympy expressions, in its own forms: torch's FloorDiv merges divisors that are negative, and is off by
+    one then."""
 
     def __init__(self):
         import sympy
@@ -135,7 +136,8 @@ class _Sympy:
 
 
 def check_sympy(rng, count, tick=lambda: None):
-    """The canonical form has the value that sympy's own has; a simplified comparison the truth of sympy's. Half of each."""
+    """The canonical form has the value that sympy's own has; a simplified comparison the truth of sympy's. Half of
+    each."""
     theirs = _Sympy()
     made = 0
     while made < count:

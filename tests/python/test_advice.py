@@ -1,7 +1,7 @@
 """Every piece of advice about breaks (src/breaks/reasons.def and stator/_advice.py) is followed here, and helps.
 
-Each trial is a program that breaks for the reason, and the same program as the advice says: it computes the same, and breaks no more for it.
-A reason with advice, or a row of ROWS, without a trial fails.
+Each trial is a program that breaks for the reason, and the same program as the advice says: it computes the same, and
+breaks no more for it. A reason with advice, or a row of ROWS, without a trial fails.
 """
 
 from __future__ import annotations
@@ -497,7 +497,11 @@ def test_the_message_shows_the_chain_the_reason_and_the_advice():
         stator.compile(outer, backend="eager", fullgraph=True)(X)
     first = innermost.__code__.co_firstlineno
     text = str(error.value)
-    assert text.startswith(f"{__file__}:{first + 1} in ") and "a branch depends on the data" in text and "torch.where" in text
+    assert (
+        text.startswith(f"{__file__}:{first + 1} in ")
+        and "a branch depends on the data" in text
+        and "torch.where" in text
+    )
     lines = [line.strip() for line in text.partition("The program's calls:\n")[2].splitlines()]
     assert lines == [
         f'File "{__file__}", line {outer.__code__.co_firstlineno + 1}, in outer',

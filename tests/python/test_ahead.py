@@ -1,4 +1,5 @@
-"""aot_compile: captured before the first call, never anew; files of it in another process; hooks that get code for what was captured."""
+"""aot_compile: captured before the first call, never anew; files of it in another process; hooks that get code for what
+was captured."""
 
 import io
 import os
@@ -262,7 +263,8 @@ def test_a_file_in_another_process(tmp_path):
     assert said == [["True", "1", "1"], ["True", "0", "1"]]
 
 
-# ---- hooks on code -------------------------------------------------------------------------------------------------------------------
+# ---- hooks on code
+# -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -44,7 +44,8 @@ def run(code, **environment):
     return done.stdout, done.stderr
 
 
-# ---- guards ------------------------------------------------------------------------------------------------------------------------
+# ---- guards
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_guard_filter_sees_what_torch_s_filters_look_at():
@@ -124,7 +125,8 @@ def test_a_static_address_is_guarded():
     assert torch.equal(first, torch.full((3,), 16.0)), "one that is written to stays an input"
 
 
-# ---- settings ----------------------------------------------------------------------------------------------------------------------
+# ---- settings
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_suppress_errors():
@@ -395,7 +397,8 @@ def test_callbacks_and_times():
         callback.callback_handler.end_callbacks.clear()
 
 
-# ---- errors ------------------------------------------------------------------------------------------------------------------------
+# ---- errors
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_backward_that_fails_says_whose_it_is():
@@ -439,7 +442,8 @@ def test_graphs_know_the_whole_chain_of_calls():
     assert [frame.lineno for frame in reason.user_stack] == lines
 
 
-# ---- logs --------------------------------------------------------------------------------------------------------------------------
+# ---- logs
+# --------------------------------------------------------------------------------------------------------------------------
 
 LOGGED = """
 import torch, stator
@@ -504,7 +508,8 @@ def test_every_variable_of_torchs_config_is_followed_or_answered(monkeypatch):
         text = inspect.getsource(module)
         names.update(re.findall(r'"((?:TORCH|PT2|UNSAFE)[A-Z0-9_]+)"', text))
     ours = {also for entry in stator.config._ENTRIES.values() for also in entry.also}
-    # read by what torch's own parts do: lazy FX modules, FakeTensor's cache, inductor's settings, caches and CUDA graphs
+    # read by what torch's own parts do: lazy FX modules, FakeTensor's cache, inductor's settings, caches and CUDA
+    # graphs
     of_torch = {
         name
         for name in names

@@ -1,4 +1,5 @@
-"""What eager does where a backend traces the graph once more: errors stay errors, memory that is written twice is written twice."""
+"""What eager does where a backend traces the graph once more: errors stay errors, memory that is written twice is
+written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""TorchDynamo in the same process, before, after and inside: both capture, whatever the order, and each evaluator goes when its work is done."""
+"""TorchDynamo in the same process, before, after and inside: both capture, whatever the order, and each evaluator goes
+when its work is done."""
 
 import subprocess
 import sys

@@ -1,7 +1,9 @@
-"""A break in each place of a program loses next to nothing: of the tensor calls of a steady call, at least 95 % run inside of graphs.
+"""A break in each place of a program loses next to nothing: of the tensor calls of a steady call, at least 95 % run
+inside of graphs.
 
-The programs are those of the corpus (`programs/breaks.py` and others about breaks), which test_programs.py compares with eager; here only
-the share is measured. What is counted are the calls that make tensors, as a mode of torch's sees them in the eager run.
+The programs are those of the corpus (`programs/breaks.py` and others about breaks), which test_programs.py compares
+with eager; here only the share is measured. What is counted are the calls that make tensors, as a mode of torch's sees
+them in the eager run.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def few_objects():
     gc.unfreeze()
 
 
-# What others keep of each run: typing its aliases (eagerly too), pytest log records, torch.fx the source of modules that ran, FakeTensor its
-# dispatch cache, torch.cond what it compiles where a break is forced before it.
+# What others keep of each run: typing its aliases (eagerly too), pytest log records, torch.fx the source of modules
+# that ran, FakeTensor its dispatch cache, torch.cond what it compiles where a break is forced before it.
 GROWING = {"class_getitem_user", "a gradient", "a checkpoint", "a function with its own gradient"}
 GROWING |= {
     "logging_calls",

@@ -74,7 +74,8 @@ def test_function():
 
 
 def test_entries_go_with_the_last_compiled_object():
-    """Equal compile calls share a cache, which others keep alive; what was captured for a function that is gone must not stay in it."""
+    """Equal compile calls share a cache, which others keep alive; what was captured for a function that is gone must
+    not stay in it."""
     keeper = compile(add)
     keeper(X)
     namespace = {}

@@ -1,4 +1,5 @@
-"""comptime: a function that runs while the program is captured, once, and sees its values, calls and graph; TorchDynamo's object too."""
+"""comptime: a function that runs while the program is captured, once, and sees its values, calls and graph;
+TorchDynamo's object too."""
 
 from __future__ import annotations
 

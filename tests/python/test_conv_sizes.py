@@ -1,4 +1,5 @@
-"""Convolutions with a dynamic batch: which kernel torch takes is no guard of a graph, as long as the memory format does not depend on it."""
+"""Convolutions with a dynamic batch: which kernel torch takes is no guard of a graph, as long as the memory format does
+not depend on it."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""CPython's own tests, with every test compiled: a part of the quick modules, another one each day (tools/cpython_tests.py has all of them)."""
+"""CPython's own tests, with every test compiled: a part of the quick modules, another one each day
+(tools/cpython_tests.py has all of them)."""
 
 import importlib.util
 import os

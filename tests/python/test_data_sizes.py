@@ -1,5 +1,5 @@
-"""Sizes that depend on data, with config.capture_dynamic_output_shape_ops: operators with such results stay in the graph, and so does what is
-done with these results."""
+"""Sizes that depend on data, with config.capture_dynamic_output_shape_ops: operators with such results stay in the
+graph, and so does what is done with these results."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Repros, the minifier and their bad inputs, on small graphs. The large ones and real inductor are in tests/debug (make test-debug)."""
+"""Repros, the minifier and their bad inputs, on small graphs. The large ones and real inductor are in tests/debug (make
+test-debug)."""
 
 import os
 import re
@@ -59,7 +60,8 @@ def case_of(function, *inputs, tmp_path, stage="dynamo", backend="eager", failur
     ), run
 
 
-# ---- text and back ---------------------------------------------------------------------------------------------------------------------
+# ---- text and back
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def everything(x, y):
@@ -148,7 +150,8 @@ def test_values_from_a_seed_keep_their_range(tmp_path):
     assert torch.equal(made, torch.empty(0).set_(second))
 
 
-# ---- edits ------------------------------------------------------------------------------------------------------------------------------
+# ---- edits
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_slices_compute_what_the_whole_computes():
@@ -206,7 +209,8 @@ def test_reducer_keeps_two_calls_that_fail_together():
     assert sorted(_text.short_name(call[1]) for call in small.calls()) == ["softmax", "softmax", "tanh"]
 
 
-# ---- verdicts ---------------------------------------------------------------------------------------------------------------------------
+# ---- verdicts
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_faults_are_told_apart(tmp_path):
@@ -243,7 +247,8 @@ def test_stages_of_any_backend(tmp_path):
     assert verdict.kind == "compile error" and "does not go through AOTAutograd" in verdict.message
 
 
-# ---- watching ---------------------------------------------------------------------------------------------------------------------------
+# ---- watching
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def watch(tmp_path, fault, op, stage, level, after="dynamo", layers=1, **environment):
@@ -435,7 +440,8 @@ def test_operators_and_functions_of_the_program_itself(tmp_path):
     assert (report.calls_after, report.confirmed) == (1, 2), report
 
 
-# ---- bad input --------------------------------------------------------------------------------------------------------------------------
+# ---- bad input
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -583,7 +589,8 @@ def test_folder_that_cannot_be_written_to(script, monkeypatch, caplog, tmp_path)
 
 
 def test_a_watched_error_at_run_time_comes_out(tmp_path):
-    """Behind the script; where errors are suppressed the graph runs as captured, and that a script was written does not get in its way."""
+    """Behind the script; where errors are suppressed the graph runs as captured, and that a script was written does not
+    get in its way."""
     (tmp_path / "program.py").write_text(
         "import torch, stator\n"
         "f = stator.compile(lambda x: torch.tanh(x) + 1, backend='planted_fault', options={'fault': 'runtime', 'op': 'tanh'})\n"
@@ -604,7 +611,8 @@ def test_no_failure_is_said(script, tmp_path):
     assert done.returncode == 3 and "agree with eager" in done.stderr, done.stderr
 
 
-# ---- the whole program ---------------------------------------------------------------------------------------------------------------------
+# ---- the whole program
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_check_names_graph_value_and_line():

@@ -1,4 +1,5 @@
-"""Structures of any depth: what eager can build and drop, a trace can; no walk of ours and no destructor ends the process.
+"""Structures of any depth: what eager can build and drop, a trace can; no walk of ours and no destructor ends the
+process.
 
 All of them take some ten minutes (`make test-deep`); without STATOR_TEST_DEEP a few run.
 """

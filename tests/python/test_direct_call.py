@@ -1,4 +1,5 @@
-"""Calls that are served without a frame: the same as eager in every way in which arguments can be given, and only where nobody could tell."""
+"""Calls that are served without a frame: the same as eager in every way in which arguments can be given, and only where
+nobody could tell."""
 
 import gc
 import sys

@@ -1,7 +1,7 @@
 """What backends make is kept on the disk, and found again: by the right programs, and by no others (docs/CACHE.md).
 
-The first process compiles with inductor; others find what it kept. Files are damaged, writers killed and folders made unusable in this
-process, on what the first one kept.
+The first process compiles with inductor; others find what it kept. Files are damaged, writers killed and folders made
+unusable in this process, on what the first one kept.
 """
 
 import logging
@@ -55,7 +55,8 @@ def files(folder):
     return sorted(folder.glob("*.stator"))
 
 
-# ---- the second process ----------------------------------------------------------------------------------------------------------
+# ---- the second process
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_process_imports_nothing_large(place):
@@ -71,7 +72,8 @@ def test_changes_between_processes(place):
     assert not wrong, wrong
 
 
-# ---- files for deployment --------------------------------------------------------------------------------------------------------
+# ---- files for deployment
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +151,8 @@ def test_wrong_uses_of_save_and_load(saved, tmp_path):
         stator.save(eager, tmp_path / "nowhere" / "file", partial=True)
 
 
-# ---- the command line ------------------------------------------------------------------------------------------------------------
+# ---- the command line
+# ------------------------------------------------------------------------------------------------------------
 
 
 def command(folder, *arguments):
@@ -204,7 +207,8 @@ def test_removing_by_age_and_size(tmp_path, capsys):
     assert remove("--all") == "removed 2 files, 196 KiB" and not files(tmp_path)
 
 
-# ---- damage ----------------------------------------------------------------------------------------------------------------------
+# ---- damage
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def caught(action):
@@ -315,7 +319,8 @@ def test_what_does_not_load_is_ignored(folder):
     assert answer is None and len(told) == 1 and "cannot be used" in told[0]
 
 
-# ---- writers ---------------------------------------------------------------------------------------------------------------------
+# ---- writers
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def fork(work):
@@ -480,7 +485,8 @@ def test_digests_are_sha256():
         assert _core.disk_digest(data[:length]) == hashlib.sha256(data[:length]).hexdigest()
 
 
-# ---- what is not kept ------------------------------------------------------------------------------------------------------------
+# ---- what is not kept
+# ------------------------------------------------------------------------------------------------------------
 
 
 def reasons(caplog, f, *inputs, **arguments):

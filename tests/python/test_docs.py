@@ -1,4 +1,5 @@
-"""What is written for users runs: every Python block of README and docs, every example; links lead somewhere; made pages are up to date."""
+"""What is written for users runs: every Python block of README and docs, every example; links lead somewhere; made
+pages are up to date."""
 
 from __future__ import annotations
 

@@ -184,7 +184,8 @@ def test_singletons_keep_their_references():
         assert abs(a - b) < 40, (w, b, a)
 
 
-# --- Inlined frames that become real ----------------------------------------------------------------------------------------------------------
+# --- Inlined frames that become real
+# ----------------------------------------------------------------------------------------------------------
 NULL = _core.NULL
 
 
@@ -507,7 +508,8 @@ def test_suspended_generator_in_handler():
     assert info.value is err
 
 
-# --- The hook ---------------------------------------------------------------------------------------------------------------------------------
+# --- The hook
+# ---------------------------------------------------------------------------------------------------------------------------------
 def test_hook_is_there_only_inside():
     seen = []
     _core.run_concrete(lambda: seen.append(_core.hook_installed()), ())

@@ -1,4 +1,5 @@
-"""Functions that graphs call (higher-order operators, torch.func, autograd functions) over symbolic sizes: one graph for all sizes."""
+"""Functions that graphs call (higher-order operators, torch.func, autograd functions) over symbolic sizes: one graph
+for all sizes."""
 
 import pytest
 import torch

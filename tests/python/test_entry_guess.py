@@ -1,4 +1,5 @@
-"""Many entries of one function (src/runtime/entry_guess.h): a guess finds the one that serves, and a wrong guess changes nothing."""
+"""Many entries of one function (src/runtime/entry_guess.h): a guess finds the one that serves, and a wrong guess
+changes nothing."""
 
 import random
 

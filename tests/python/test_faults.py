@@ -1,6 +1,8 @@
-"""Faults on purpose (src/base/faults.h): whichever point of a capture fails, the program does what it does eagerly, and the next call is captured.
+"""Faults on purpose (src/base/faults.h): whichever point of a capture fails, the program does what it does eagerly, and
+the next call is captured.
 
-`make test` tries some points of a few programs, `make test-faults` (STATOR_TEST_FAULTS=1) each point of a sample of the corpus.
+`make test` tries some points of a few programs, `make test-faults` (STATOR_TEST_FAULTS=1) each point of a sample of the
+corpus.
 """
 
 from __future__ import annotations

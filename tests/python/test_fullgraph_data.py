@@ -1,4 +1,5 @@
-"""fullgraph=True: sizes and numbers that depend on data are values of the graph without any setting, as TorchDynamo has them there."""
+"""fullgraph=True: sizes and numbers that depend on data are values of the graph without any setting, as TorchDynamo has
+them there."""
 
 import pytest
 import torch
@@ -120,7 +121,8 @@ def two_masks_apart(x, n):
 
 
 def test_a_size_of_one_where_another_was_expected():
-    """Eager broadcasts it, and the graph's sizes do not hold then: the check behind the operation sees it, and the call runs without the graph."""
+    """Eager broadcasts it, and the graph's sizes do not hold then: the check behind the operation sees it, and the call
+    runs without the graph."""
     compiled = stator.compile(two_masks_apart, backend="eager", fullgraph=True)
     data = torch.tensor([0.6, 0.7, 2.0])
     torch.testing.assert_close(compiled(data, None), two_masks_apart(data, None))

@@ -1,4 +1,5 @@
-"""Functions that a graph calls: names, stacks, and what else they may do. Values beside eager: programs/functions_in_graphs.py."""
+"""Functions that a graph calls: names, stacks, and what else they may do. Values beside eager:
+programs/functions_in_graphs.py."""
 
 import pytest
 import torch

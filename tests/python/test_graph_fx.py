@@ -67,7 +67,8 @@ def linear_graph(requires_grad: bool = False) -> tuple[Describe, Any, torch.nn.L
     return d, d.build(*outputs), layer, outputs
 
 
-# ---- stand-ins -------------------------------------------------------------------------------------------------------------------
+# ---- stand-ins
+# -------------------------------------------------------------------------------------------------------------------
 
 TOUCHES = {
     "add": lambda s: s + 1,
@@ -129,7 +130,8 @@ def test_a_stand_in_may_be_moved_and_hashed() -> None:
     assert core.graph_leak_flag()  # a program that prints it prints something else than eager
 
 
-# ---- graph -----------------------------------------------------------------------------------------------------------------------
+# ---- graph
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_text_and_dead_nodes() -> None:
@@ -167,7 +169,8 @@ def test_truncate_forgets_nodes_inputs_and_outputs() -> None:
     assert core.graph_runner(graph)(-4) == (4,)
 
 
-# ---- executor --------------------------------------------------------------------------------------------------------------------
+# ---- executor
+# --------------------------------------------------------------------------------------------------------------------
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -325,7 +328,8 @@ def test_a_runner_may_be_entered_again() -> None:
     assert runner(0) == (3,)
 
 
-# ---- torch.fx --------------------------------------------------------------------------------------------------------------------
+# ---- torch.fx
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_names_are_those_of_torch_fx() -> None:
@@ -796,7 +800,8 @@ def map_names(module: Any, node: Any) -> Any:
     return torch.fx.map_arg((node.args, node.kwargs), lambda used: by_name[used.name])
 
 
-# ---- backends --------------------------------------------------------------------------------------------------------------------
+# ---- backends
+# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["eager", "the module", "aot_eager", "inductor"])

@@ -17,7 +17,8 @@ def over_a_list(x, numbers):
 
 
 def test_a_long_list_beside_a_tensor_is_one_capture():
-    """Tracing without a tensor is given up after a while, but not where one is at hand: each item would cost an entry at later calls."""
+    """Tracing without a tensor is given up after a while, but not where one is at hand: each item would cost an entry
+    at later calls."""
     compiled, x, numbers = stator.compile(over_a_list, backend="eager"), torch.ones(3), list(range(60_000))
     stator.reset_stats()
     for _ in range(3):

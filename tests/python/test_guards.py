@@ -1,4 +1,5 @@
-"""Sources and guards, through the doors of stator._core: a frame is a list of locals, a program is built from descriptions."""
+"""Sources and guards, through the doors of stator._core: a frame is a list of locals, a program is built from
+descriptions."""
 
 import collections
 import contextlib
@@ -107,7 +108,8 @@ def module_guards(module, source):
         yield from module_guards(child, ("submodule", source, name))
 
 
-# --- sources ------------------------------------------------------------------------------------------------------------------------------
+# --- sources
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,8 @@ def test_reading_runs_no_user_code():
     assert not holds(build(("present", ("dict_item", X, True))), {hostile: 1})
 
 
-# --- kinds --------------------------------------------------------------------------------------------------------------------------------
+# --- kinds
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_bound_and_unbound_locals():
@@ -418,7 +421,8 @@ def test_globals_by_key():
     assert not holds(program, globals=scope)
 
 
-# --- tensors ------------------------------------------------------------------------------------------------------------------------------
+# --- tensors
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -508,7 +512,8 @@ def test_parameters_change_under_the_guard():
     assert holds(program, module)
 
 
-# --- global state -------------------------------------------------------------------------------------------------------------------------
+# --- global state
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -623,7 +628,8 @@ def test_num_threads_do_not_count():
         assert holds(program)
 
 
-# --- modules, and what is remembered of them ----------------------------------------------------------------------------------------------
+# --- modules, and what is remembered of them
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""Random object graphs, random facts about them, random changes: a program has to fail exactly when one of its facts, looked at plainly
-in Python, does not hold any more."""
+"""Random object graphs, random facts about them, random changes: a program has to fail exactly when one of its facts,
+looked at plainly in Python, does not hold any more."""
 
 import collections
 import functools
@@ -66,7 +66,8 @@ class Opaque:
 ALLOWED = []
 
 
-# --- graphs -------------------------------------------------------------------------------------------------------------------------------
+# --- graphs
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 CONSTANTS = [
@@ -176,7 +177,8 @@ def graphs(rng, depth):
     return module
 
 
-# --- reading, plainly ---------------------------------------------------------------------------------------------------------------------
+# --- reading, plainly
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def attribute(obj, name):
@@ -288,7 +290,8 @@ def walk(frame, depth):
             todo.append((child, step(kind, value, key), left - 1))
 
 
-# --- facts, plainly -----------------------------------------------------------------------------------------------------------------------
+# --- facts, plainly
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def same(seen, expected):
@@ -423,7 +426,8 @@ def guards_for(rng, source, value, others):
     return chosen
 
 
-# --- changes ------------------------------------------------------------------------------------------------------------------------------
+# --- changes
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def change(rng, frame, graph_depth):
@@ -502,7 +506,8 @@ def change(rng, frame, graph_depth):
         frame[rng.randint(0, len(frame) - 1)] = fresh()
 
 
-# --- the test -----------------------------------------------------------------------------------------------------------------------------
+# --- the test
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replay", [True, False])

@@ -1,4 +1,5 @@
-"""Classes that user code took from torch._dynamo before install() still catch, and libraries' questions for compiled modules are answered."""
+"""Classes that user code took from torch._dynamo before install() still catch, and libraries' questions for compiled
+modules are answered."""
 
 from __future__ import annotations
 

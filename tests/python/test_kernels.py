@@ -1,5 +1,6 @@
-"""Triton kernels that a program launches are calls in its graph. Needs the triton package, which the pinned CPU build of torch does not bring
-(`pip install triton`). Without a GPU kernels run by Triton's interpreter, and compiled ones are only captured."""
+"""Triton kernels that a program launches are calls in its graph. Needs the triton package, which the pinned CPU build
+of torch does not bring (`pip install triton`). Without a GPU kernels run by Triton's interpreter, and compiled ones are
+only captured."""
 
 import importlib.util
 import os

@@ -1,4 +1,5 @@
-"""How many graphs a loop with a break inside takes, by the kind of its iterator. Results: tests/python/programs/loops_over_breaks.py."""
+"""How many graphs a loop with a break inside takes, by the kind of its iterator. Results:
+tests/python/programs/loops_over_breaks.py."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Marks that cannot be met: each is an error that says what is wrong, of which tensor and dimension, and where the program is to blame its line."""
+"""Marks that cannot be met: each is an error that says what is wrong, of which tensor and dimension, and where the
+program is to blame its line."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""Real architectures, whole: one graph without a break, eager's outputs, for a backend that is a plain callable (nothing that Stator knows)."""
+"""Real architectures, whole: one graph without a break, eager's outputs, for a backend that is a plain callable
+(nothing that Stator knows)."""
 
 import pytest
 import torch
@@ -74,7 +75,8 @@ def test_one_graph_with_eagers_outputs(build, gradients):
 
     with torch.set_grad_enabled(gradients):
         compiled = stator.compile(model, backend=backend, fullgraph=True)
-        # The same size, another one, and one that needs no further graph. The scan that mamba makes takes no symbolic sizes yet.
+        # The same size, another one, and one that needs no further graph. The scan that mamba makes takes no symbolic
+        # sizes yet.
         for batch in (2, 2) if build is mamba else (2, 2, 3, 4):
             want, got = model(**inputs(batch)), compiled(**inputs(batch))
             assert type(want) is type(got)

@@ -1,4 +1,5 @@
-"""What a call of a module runs, replaced in each place where Python looks for it, before and after the first capture."""
+"""What a call of a module runs, replaced in each place where Python looks for it, before and after the first
+capture."""
 
 import subprocess
 import sys

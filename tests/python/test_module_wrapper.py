@@ -493,7 +493,8 @@ def test_a_hook_that_comes_between_calls_is_called(where):
 
 
 def test_libraries_put_the_module_back():
-    """accelerate's unwrap_model assigns `_orig_mod`: it becomes no submodule, and another module is the compiled one from then on."""
+    """accelerate's unwrap_model assigns `_orig_mod`: it becomes no submodule, and another module is the compiled one
+    from then on."""
     inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     compiled = stator.compile(inner, backend="eager")
     x = torch.randn(3, 4)

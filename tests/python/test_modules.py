@@ -1,4 +1,5 @@
-"""nn.Module under capture, item by item, in both treatments (config.specialize_modules): equal to eager in outputs, state and effects."""
+"""nn.Module under capture, item by item, in both treatments (config.specialize_modules): equal to eager in outputs,
+state and effects."""
 
 import collections
 import copy
@@ -71,7 +72,8 @@ def state_of(model):
 
 
 def compare(make, script, graphs=1, full=True, close=False):
-    """Runs script(call, model) eagerly and compiled, each with a model of its own. `graphs`: how many are captured (None: not checked)."""
+    """Runs script(call, model) eagerly and compiled, each with a model of its own. `graphs`: how many are captured
+    (None: not checked)."""
 
     def observe(compiled):
         torch.manual_seed(5)
@@ -127,7 +129,8 @@ def module(forward, setup=None, bases=(nn.Module,), **names):
     return made
 
 
-# ---- 1. two treatments ------------------------------------------------------------------------------------------------------------
+# ---- 1. two treatments
+# ------------------------------------------------------------------------------------------------------------
 
 
 class Layer(nn.Module):
@@ -202,7 +205,8 @@ def test_backends_take_both(backend, treatment):
 
 
 def test_specialised_modules_that_do_not_fit(treatment):
-    """Hooks on a container and on a layer, a sliced container, state written: no call_module there, and no capture lost."""
+    """Hooks on a container and on a layer, a sliced container, state written: no call_module there, and no capture
+    lost."""
 
     def setup(self):
         self.seq = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.ReLU())
@@ -275,7 +279,8 @@ def test_modules_that_fsdp_manages(treatment):
         assert torch.equal(compiled(x), model(x))
 
 
-# ---- 2. attributes ----------------------------------------------------------------------------------------------------------------
+# ---- 2. attributes
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_attribute_kinds():
@@ -383,7 +388,8 @@ def test_custom_getattr_that_is_no_function_and_getattribute():
     compare(module(lambda self, x: x * self.scale, bases=(Watched,)), twice, graphs=None, full=False)
 
 
-# ---- 3. state written in a trace --------------------------------------------------------------------------------------------------
+# ---- 3. state written in a trace
+# --------------------------------------------------------------------------------------------------
 
 
 def test_plain_attributes_written_and_deleted():
@@ -490,7 +496,8 @@ def test_dicts_changed_directly():
     compare(module(forward, setup), lambda call, model: [call(inputs()), list(model._modules), model._buffers["made"]])
 
 
-# ---- 4. methods -------------------------------------------------------------------------------------------------------------------
+# ---- 4. methods
+# -------------------------------------------------------------------------------------------------------------------
 
 
 class Tree(nn.Module):
@@ -621,7 +628,8 @@ def test_keys_added_or_moved_are_noticed():
     compare(module(forward, setup), script, graphs=3)
 
 
-# ---- 5. containers ----------------------------------------------------------------------------------------------------------------
+# ---- 5. containers
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_sequential_and_module_list():
@@ -769,7 +777,8 @@ def test_index_errors_are_eagers():
     compare(module(forward, setup), twice)
 
 
-# ---- 6. calls ---------------------------------------------------------------------------------------------------------------------
+# ---- 6. calls
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_ways_to_call():
@@ -947,7 +956,8 @@ def test_weight_norm_and_spectral_norm():
     compare(lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 4)), nn.ReLU()), twice, graphs=None, full=False)
 
 
-# ---- 7. hooks ---------------------------------------------------------------------------------------------------------------------
+# ---- 7. hooks
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def hooked(register):
@@ -1089,7 +1099,8 @@ def test_same_hook_on_another_instance_shares_the_graph(treatment):
     assert len(backend.seen) == (1 if treatment == "unspecialised" else 4)
 
 
-# ---- 8. lazy modules --------------------------------------------------------------------------------------------------------------
+# ---- 8. lazy modules
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1147,7 +1158,8 @@ def test_lazy_module_that_fails():
     compare(lambda: nn.Sequential(nn.ReLU(), nn.LazyConv2d(4, 3)), script, graphs=None, full=False)
 
 
-# ---- 9. names ---------------------------------------------------------------------------------------------------------------------
+# ---- 9. names
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 class Named(nn.Module):
@@ -1200,7 +1212,8 @@ def test_nodes_are_called_after_variables():
     assert "y" in names and "z" in names
 
 
-# ---- 10. training -----------------------------------------------------------------------------------------------------------------
+# ---- 10. training
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_running_statistics():
@@ -1305,7 +1318,8 @@ def test_compiled_optimizer_step(optimizer):
     assert backend.seen, "nothing was captured"
 
 
-# ---- 11. messages -----------------------------------------------------------------------------------------------------------------
+# ---- 11. messages
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

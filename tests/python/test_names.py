@@ -1,5 +1,6 @@
-"""Every public name of torch.compile, torch.compiler and torch._dynamo, and every entry of torch._dynamo.config, is tried under
-stator.install(): it works, it differs, or it answers; none is silent. docs/NAMES.md is made of the same tables."""
+"""Every public name of torch.compile, torch.compiler and torch._dynamo, and every entry of torch._dynamo.config, is
+tried under stator.install(): it works, it differs, or it answers; none is silent. docs/NAMES.md is made of the same
+tables."""
 
 import functools
 import inspect
@@ -59,7 +60,8 @@ def captured(function, *args, graphs=1, same=True, **arguments):
     return seen
 
 
-# ---- torch.compile's arguments -----------------------------------------------------------------------------------------------------
+# ---- torch.compile's arguments
+# -----------------------------------------------------------------------------------------------------
 
 
 def argument_fullgraph():
@@ -142,7 +144,8 @@ COMPILE = {
 }
 
 
-# ---- functions -----------------------------------------------------------------------------------------------------------------------
+# ---- functions
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def opaque(x):
@@ -584,7 +587,8 @@ def test_names_of_dynamo(name):
     DYNAMO[name]()
 
 
-# ---- settings ------------------------------------------------------------------------------------------------------------------------
+# ---- settings
+# ------------------------------------------------------------------------------------------------------------------------
 
 ENTRIES = {name: entry for name, entry in torch._dynamo.config._config.items() if entry.alias is None}
 OTHER = {

@@ -14,7 +14,8 @@ UNSEEN = {"RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR", "EXIT_INIT_CHECK"}
 TABLE = _core.opcode_table()
 NAMES = {row["opcode"]: name for name, row in TABLE.items()}
 K_JUMPS, K_CALL_UNIT, K_PROLOGUE = 8, 128, 64
-# What code objects hold: neither the compiler's own opcodes nor those of tools that watch, nor what only CPython's loop makes.
+# What code objects hold: neither the compiler's own opcodes nor those of tools that watch, nor what only CPython's loop
+# makes.
 OPCODES = {
     name: op
     for name, op in opcode.opmap.items()
@@ -44,8 +45,9 @@ def arguments(name):
     return [*range(40), 255, 256, 300, 1000]
 
 
-# CPython's compiler books some effects elsewhere than where they happen, and than in our table: those of a call at PRECALL (3.11; as a unit
-# both agree), what a loop or delegation that ends leaves to END_FOR and END_SEND, and what a new generator is resumed with.
+# CPython's compiler books some effects elsewhere than where they happen, and than in our table: those of a call at
+# PRECALL (3.11; as a unit both agree), what a loop or delegation that ends leaves to END_FOR and END_SEND, and what a
+# new generator is resumed with.
 def booked(name, arg, jump):
     if name == "FOR_ITER" and jump and MINOR >= 12:
         return {12: -2, 13: -1 if dis.stack_effect(OPCODES["FOR_ITER"], 1, jump=True) == 0 else -2}[MINOR]
@@ -94,7 +96,8 @@ def test_unknown_opcode_is_refused():
         _core.opcode_effect(255, 0, False)
 
 
-# --- Decoded code ---------------------------------------------------------------------------------------------------------------------------------
+# --- Decoded code
+# ---------------------------------------------------------------------------------------------------------------------------------
 def codes():
     import asyncio.base_events
     import inspect

@@ -11,7 +11,8 @@ import stator
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# What torch's lists of tensors are made of depends on torch.compiler.is_compiling(), which is over where a forced break leaves them.
+# What torch's lists of tensors are made of depends on torch.compiler.is_compiling(), which is over where a forced break
+# leaves them.
 _left_inside = pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks leave torch's own functions")
 
 

@@ -23,7 +23,8 @@ _PROGRAMS = {program.name: program for program in load_all()}
 
 
 def _read_shortfalls() -> Iterator[tuple[str, str]]:
-    """Programs on which Stator is known to fall short, each with what is wrong: a line a program. They are run, and expected to fail."""
+    """Programs on which Stator is known to fall short, each with what is wrong: a line a program. They are run, and
+    expected to fail."""
     for line in (Path(__file__).parent / "shortfalls.txt").read_text().splitlines():
         if line.strip() and line[0] != "#":
             kind, name = line.split()[:2]

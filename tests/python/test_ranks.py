@@ -1,4 +1,5 @@
-"""Several ranks: real processes over gloo (tests/python/rank_programs.py), two of them here; tests/dist has the longer ones."""
+"""Several ranks: real processes over gloo (tests/python/rank_programs.py), two of them here; tests/dist has the longer
+ones."""
 
 from __future__ import annotations
 
@@ -198,7 +199,8 @@ def test_a_thousand_ranks() -> None:
     for case, verdict in (("equal", "agreed"), ("sizes", "agreed"), ("branches", "agreed"), ("stray", "diverged")):
         done = _core.rehearse_ranks(case, 1024, 8)
         assert done["verdict"] == verdict
-        # As the design says: log2(n) messages in a row for a reduction, twice that for a merge along a tree, whatever n is in memory.
+        # As the design says: log2(n) messages in a row for a reduction, twice that for a merge along a tree, whatever n
+        # is in memory.
         assert done["longest_path"] == 10 * done["reductions"] + 20 * done["merges"]
         assert done["messages"] == 10240 * done["reductions"] + 2046 * done["merges"] and done["memory"] < 1e5
         assert (done["merges"] == 0) == (case in ("equal", "sizes"))

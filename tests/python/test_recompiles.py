@@ -1,4 +1,5 @@
-"""Recompiles explain themselves: what differed, at which line of the program, what it cost, what to do; limits; stances; logs."""
+"""Recompiles explain themselves: what differed, at which line of the program, what it cost, what to do; limits;
+stances; logs."""
 
 import logging
 import os

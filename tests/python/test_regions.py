@@ -48,8 +48,8 @@ def tensors(value):
 def check(
     model, inputs, compilations, uses=None, backend="aot_eager", regions="always", train=False, calls=2, **arguments
 ):
-    """Runs compiled with regions beside eager. `compilations`: of the backend; `uses`: calls in the plan, of regions and what is between.
-    Returns the modules that the backend got."""
+    """Runs compiled with regions beside eager. `compilations`: of the backend; `uses`: calls in the plan, of regions
+    and what is between. Returns the modules that the backend got."""
     other = copy.deepcopy(model) if isinstance(model, nn.Module) else model
     count, seen = counted(backend)
     before = stator.stats()
@@ -747,7 +747,8 @@ def test_a_value_of_another_region_is_a_fake():
     assert facts == [[("Tensor", (2, 5, 8))], [("FakeTensor", (2, 5, 8))], [("FakeTensor", (2, 5, 8))]]
 
 
-# ---- inductor ----------------------------------------------------------------------------------------------------------------------
+# ---- inductor
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Attention(Layer):
@@ -831,7 +832,8 @@ def test_auto_with_inductor():
         assert stator.stats()["backend_compilations"] - before == expected
 
 
-# ---- models ------------------------------------------------------------------------------------------------------------------------
+# ---- models
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def tiny(name, layers=4):

@@ -1,4 +1,5 @@
-"""Reports: what is recorded is what happened, the data fit their schema, and the page has all of it and needs nothing else."""
+"""Reports: what is recorded is what happened, the data fit their schema, and the page has all of it and needs nothing
+else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What must not end the process, or be swallowed: backends that return something odd, structures of any depth, trace functions set midway."""
+"""What must not end the process, or be swallowed: backends that return something odd, structures of any depth, trace
+functions set midway."""
 
 from __future__ import annotations
 

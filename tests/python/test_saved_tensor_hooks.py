@@ -1,4 +1,5 @@
-"""`disable_saved_tensors_hooks` in captured code: in the graph where TorchDynamo has it, and eager's state whatever happens."""
+"""`disable_saved_tensors_hooks` in captured code: in the graph where TorchDynamo has it, and eager's state whatever
+happens."""
 
 from __future__ import annotations
 

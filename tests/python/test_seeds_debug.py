@@ -69,7 +69,8 @@ def changing(change):
     return backend
 
 
-# ---- 002: deferred for real inputs ---------------------------------------------------------------------------------------------------
+# ---- 002: deferred for real inputs
+# ---------------------------------------------------------------------------------------------------
 
 
 @item("002", "repro_after config + validation", whole=True)
@@ -191,7 +192,8 @@ def test_a_program_that_computes_at_import():
     assert "ValueError: too much of it" in said.stderr and "the program" not in said.stdout, said.stderr
 
 
-# ---- 002: two models -----------------------------------------------------------------------------------------------------------------
+# ---- 002: two models
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def models(factor=1.0, fails=False):
@@ -400,7 +402,8 @@ def test_the_loss_as_a_function():
     assert debug.requires_bwd_pass([None, numbers().requires_grad_()]) and not debug.requires_bwd_pass((numbers(), 3))
 
 
-# ---- 002: sizes, lists, calls ----------------------------------------------------------------------------------------------------------
+# ---- 002: sizes, lists, calls
+# ----------------------------------------------------------------------------------------------------------
 
 
 @item("002", "Size.numel const", dynamo="same", graphs=1)
@@ -468,7 +471,8 @@ def test_random_numbers_of_python(at):
     return [call(numbers()), call(numbers()), random.random()]
 
 
-# ---- 003: the debug wrapper --------------------------------------------------------------------------------------------------------------
+# ---- 003: the debug wrapper
+# --------------------------------------------------------------------------------------------------------------
 
 
 @item("003", "debug_wrapper compile error dump", whole=True)

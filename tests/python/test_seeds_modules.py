@@ -1,4 +1,5 @@
-"""Document 004: modules, item by item (tests/python/seeds.py). Those that have to do with how modules are treated run in both treatments."""
+"""Document 004: modules, item by item (tests/python/seeds.py). Those that have to do with how modules are treated run
+in both treatments."""
 
 import collections
 import contextlib
@@ -60,7 +61,8 @@ class Child(nn.Module):
         return x + 1
 
 
-# ---- two treatments --------------------------------------------------------------------------------------------------------------------
+# ---- two treatments
+# --------------------------------------------------------------------------------------------------------------------
 
 
 @item("004", "NNModuleVariable: get_attr/call_module, one graph per instance", breaks=False, graphs=2)
@@ -84,7 +86,8 @@ def test_unspecialised_modules(at):
     return found
 
 
-# ---- calls -----------------------------------------------------------------------------------------------------------------------------
+# ---- calls
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @item("004", "hooks on torch layer -> inlined", dynamo="same")
@@ -150,7 +153,8 @@ def five_times(self, *args, **kwargs):
 
 
 def on_all_places(at, change, undo=lambda model: None, make=Child, later=True):
-    """A module whose call is changed, before or after the first capture: the compiled root, a child, and called by a function."""
+    """A module whose call is changed, before or after the first capture: the compiled root, a child, and called by a
+    function."""
     found = []
     for when in ("before", "after") if later else ("before",):
         child = make()
@@ -269,7 +273,8 @@ def test_forward_of_a_class(at):
     return [*found, call(numbers())]
 
 
-# ---- hooks -----------------------------------------------------------------------------------------------------------------------------
+# ---- hooks
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @item(
@@ -405,7 +410,8 @@ def test_hooks_of_all_kinds(at):
     return at.compile(module(forward, setup), fullgraph=False)(numbers()), seen
 
 
-# ---- lazy modules ------------------------------------------------------------------------------------------------------------------------
+# ---- lazy modules
+# ------------------------------------------------------------------------------------------------------------------------
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -477,7 +483,8 @@ def test_lazy_modules_that_cannot_be_initialised(at):
     return at.compile(g, fullgraph=False)(numbers()), model.has_uninitialized_params()
 
 
-# ---- names -------------------------------------------------------------------------------------------------------------------------------
+# ---- names
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def stack_of(node):
@@ -532,7 +539,8 @@ def test_the_stack_has_names_and_the_root(at):
     return found
 
 
-# ---- kinds of modules ----------------------------------------------------------------------------------------------------------------------
+# ---- kinds of modules
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @item("004", "GraphModule call", dynamo="same")
@@ -699,7 +707,8 @@ def test_what_modules_list(at):
     return at.compile(module(forward, setup))(numbers())
 
 
-# ---- guards and writes ---------------------------------------------------------------------------------------------------------------------
+# ---- guards and writes
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @item("004", "key order guards")
@@ -836,7 +845,8 @@ def test_slices_are_exported():
     assert torch.equal(out if isinstance(out, torch.Tensor) else out[0], model(numbers()))
 
 
-# ---- FSDP ------------------------------------------------------------------------------------------------------------------------------------
+# ---- FSDP
+# ------------------------------------------------------------------------------------------------------------------------------------
 
 
 def managed():

@@ -1,4 +1,5 @@
-"""The C++ shape rules against FakeTensor, over torch.testing's op_db: every answer of a rule has to be FakeTensor's answer."""
+"""The C++ shape rules against FakeTensor, over torch.testing's op_db: every answer of a rule has to be FakeTensor's
+answer."""
 
 import itertools
 import logging
@@ -122,7 +123,8 @@ def test_rules_agree_under_autocast(shard):
 
 @pytest.mark.parametrize("shard", range(2))
 def test_rules_agree_in_inference_mode(shard):
-    # FakeTensor forgets requires_grad of composite views here (reshape, flatten, T); eager and the rules keep it: see below.
+    # FakeTensor forgets requires_grad of composite views here (reshape, flatten, T); eager and the rules keep it: see
+    # below.
     wrong = []
     for op in RULED[shard::2]:
         calls = list(op_calls(op, (torch.float32,), count=2))

@@ -1,4 +1,5 @@
-"""torch.compile(shapes_spec=...): the sizes it names are one graph's, all others are static, and what it says is checked."""
+"""torch.compile(shapes_spec=...): the sizes it names are one graph's, all others are static, and what it says is
+checked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The C++ shape rules on symbolic sizes, over torch.testing's op_db.
 
-Each call is asked for once with every size of its tensors a symbol. The answer has to be FakeTensor's for the sizes as they are, and, with
-other numbers put in for the symbols, FakeTensor's for tensors of those sizes: whatever a rule took for granted must be among its decisions.
+Each call is asked for once with every size of its tensors a symbol. The answer has to be FakeTensor's for the sizes as
+they are, and, with other numbers put in for the symbols, FakeTensor's for tensors of those sizes: whatever a rule took
+for granted must be among its decisions.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""What programs do with sizes: each item with eager's results, and with one graph for all sizes after the second, or with a guard where the
-number itself is needed. Then the ways to say which sizes are dynamic."""
+"""What programs do with sizes: each item with eager's results, and with one graph for all sizes after the second, or
+with a guard where the number itself is needed. Then the ways to say which sizes are dynamic."""
 
 import math
 import random

@@ -1,4 +1,5 @@
-"""Sizes that are symbols, where the program needs the number itself: in keys, elements and texts. They are fixed there, and nothing breaks."""
+"""Sizes that are symbols, where the program needs the number itself: in keys, elements and texts. They are fixed there,
+and nothing breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Switches on functions, stances, explain and install: each against eager, and each with a look at what was captured."""
+"""Switches on functions, stances, explain and install: each against eager, and each with a look at what was
+captured."""
 
 import collections
 import dataclasses

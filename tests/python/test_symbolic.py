@@ -425,7 +425,8 @@ def test_recurrent_layers_take_every_batch_size(kind):
 
 
 def test_scans_and_products_of_sizes_take_every_batch_size():
-    """Tensors that share memory, as the halves of one tensor, in functions that only FakeTensor can tell the facts of."""
+    """Tensors that share memory, as the halves of one tensor, in functions that only FakeTensor can tell the facts
+    of."""
     from torch._higher_order_ops.associative_scan import associative_scan
 
     def f(x, y):

@@ -100,7 +100,8 @@ def test_long_comments_go_above_the_code():
 
 
 def test_bytecode_in_wheels(tmp_path):
-    """A module is read from the wheel's bytecode, from its source once that has changed; the wheel's record has every file."""
+    """A module is read from the wheel's bytecode, from its source once that has changed; the wheel's record has every
+    file."""
     wheel = tmp_path / "pack-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pack/__init__.py", "import pack.inner\n")

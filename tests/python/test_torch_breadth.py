@@ -1,5 +1,5 @@
-"""What torch offers beyond single operators: memory that inputs share, higher-order operators, autograd functions. Each test compares with
-eager and asserts that the capture happened."""
+"""What torch offers beyond single operators: memory that inputs share, higher-order operators, autograd functions. Each
+test compares with eager and asserts that the capture happened."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_facts_that_are_guarded_when_read() -> None:
     assert [compiled(x)[1] for x in (w, w * 2, w)] == [True, False, True]
 
 
-# ---- functions that graphs call -------------------------------------------------------------------------------------------------------
+# ---- functions that graphs call
+# -------------------------------------------------------------------------------------------------------
 
 WEIGHT = torch.linspace(-1, 1, 4)
 SCALE = torch.nn.Parameter(torch.linspace(0.5, 2, 4))
@@ -311,7 +312,8 @@ def test_effects_in_a_function_that_may_not_run() -> None:
     assert seen == [2] and torch.equal(x.grad, torch.full((3,), 3.0))
 
 
-# ---- leaves, contexts, operators of the user ------------------------------------------------------------------------------------------
+# ---- leaves, contexts, operators of the user
+# ------------------------------------------------------------------------------------------
 
 
 def leaf_of_an_intermediate(x: torch.Tensor) -> Any:

@@ -1,4 +1,5 @@
-"""Compiled functions that a caller's transforms of torch.func call: captured with backends that run graphs as they are, refused or run natively with others."""
+"""Compiled functions that a caller's transforms of torch.func call: captured with backends that run graphs as they are,
+refused or run natively with others."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""Which CPython and torch: what is not known is refused by a sentence, at import and by the build. The others are pretended."""
+"""Which CPython and torch: what is not known is refused by a sentence, at import and by the build. The others are
+pretended."""
 
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""Guards that are told of changes (src/guards/watch.h): every change is seen at the next check, whoever made it, and what nobody changed is not looked at.
+"""Guards that are told of changes (src/guards/watch.h): every change is seen at the next check, whoever made it, and
+what nobody changed is not looked at.
 
 Before CPython 3.12 nobody tells; the answers are the same."""
 

@@ -1,4 +1,5 @@
-"""Tensors whose class has its own __torch_dispatch__ and __tensor_flatten__: in graphs as they are, guarded with all that they are made of."""
+"""Tensors whose class has its own __torch_dispatch__ and __tensor_flatten__: in graphs as they are, guarded with all
+that they are made of."""
 
 import dataclasses
 import subprocess
@@ -109,7 +110,8 @@ class Recorder:
 
 
 def check(function, *args, backend="eager", grads=(), fullgraph=True):
-    """Compares the compiled function with eager, twice, and the gradients of `grads`; the second call makes no new capture."""
+    """Compares the compiled function with eager, twice, and the gradients of `grads`; the second call makes no new
+    capture."""
     compiled = stator.compile(function, backend=backend, fullgraph=fullgraph)
     for turn in range(2):
         expected = function(*args)
@@ -355,7 +357,8 @@ def test_error_of_the_class_is_eager_s():
         stator.compile(lambda x: x * 2, backend="eager")(x)
 
 
-# ---- nested tensors --------------------------------------------------------------------------------------------------------------
+# ---- nested tensors
+# --------------------------------------------------------------------------------------------------------------
 
 
 def jagged(*lengths, width=4, grad=False):
@@ -439,14 +442,16 @@ def test_nested_inputs_of_one_raggedness(backend):
 def test_nested_of_other_lengths():
     compiled = stator.compile(lambda x: x * 2, backend="eager", fullgraph=True)
     before = stator._core.stats()["captures"]
-    # Only how many rows there are in all, and of how many tensors, is part of the guards; and the lengths' extremes where these are known.
+    # Only how many rows there are in all, and of how many tensors, is part of the guards; and the lengths' extremes
+    # where these are known.
     for lengths, captures in (((2, 3), 1), ((3, 2), 1), ((1, 1, 3), 2), ((2, 2), 3)):
         x = jagged(*lengths)
         same_nested(compiled(x), x * 2)
         assert stator._core.stats()["captures"] - before == captures
 
 
-# ---- distributed tensors ---------------------------------------------------------------------------------------------------------
+# ---- distributed tensors
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -514,7 +519,8 @@ def test_distributed_guards(mesh):
     assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 0
 
 
-# ---- handlers of the program's own, and memory that several inputs have ----------------------------------------------------------
+# ---- handlers of the program's own, and memory that several inputs have
+# ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -640,7 +646,8 @@ def test_as_keys_and_by_many_ways():
     assert got[2:] == expected[2:] == (True, True)
 
 
-# ---- sizes that change -----------------------------------------------------------------------------------------------------------
+# ---- sizes that change
+# -----------------------------------------------------------------------------------------------------------
 
 
 def captures_of(function, compiled, *args, compare=same):

@@ -1,7 +1,7 @@
 """Tasks in forked worker processes: a crash or a hang costs one task, and is reported as its outcome.
 
-The parent imports what is slow (torch) once; workers are forked from it and take one task after another. Nothing that starts threads may
-have run in the parent before the fork.
+The parent imports what is slow (torch) once; workers are forked from it and take one task after another. Nothing that
+starts threads may have run in the parent before the fork.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The page in a real browser: it draws without an error, on light and dark, with one capture and with 5,000, quickly, and reacts to clicks.
+"""The page in a real browser: it draws without an error, on light and dark, with one capture and with 5,000, quickly,
+and reacts to clicks.
 
 Screenshots are kept in build/report for people to look at. Skipped where there is no Chromium.
 """

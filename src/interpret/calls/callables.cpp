@@ -1,5 +1,5 @@
-// Objects that are called by way of something that they hold: partials, weak references, torch's operators, scripted functions, and C's
-// own functions.
+// Objects that are called by way of something that they hold: partials, weak references, torch's operators, scripted
+// functions, and C's own functions.
 #include "interpret/calls/callables.h"
 
 #include "interpret/calls/calls.h"
@@ -104,7 +104,8 @@ Out callScripted(Tracer& tracer, PyObject* callable, const Args& args, Continuat
 
 namespace {
 
-// The entry of a class that `callable` was made from. A class further down may have another one of that name, from which super() led here.
+// The entry of a class that `callable` was made from. A class further down may have another one of that name, from
+// which super() led here.
 PyObject* classMethodOf(PyTypeObject* type, PyObject* name, PyObject* callable) {
   PyObject* mro = stator_type_mro(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
@@ -118,7 +119,8 @@ PyObject* classMethodOf(PyTypeObject* type, PyObject* name, PyObject* callable) 
   return _PyType_Lookup(type, name);
 }
 
-// A class method in C, of which each access makes a new object while the descriptor is the same. Without a value: it is none.
+// A class method in C, of which each access makes a new object while the descriptor is the same. Without a value: it is
+// none.
 std::optional<Out> callClassMethod(Tracer& tracer, PyObject* callable, PyObject* name,
                                    const Args& args, Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);

@@ -1,4 +1,5 @@
-// One resolution for every call: what is called, with what, and whether it is inlined, computed, put into the graph or left to CPython.
+// One resolution for every call: what is called, with what, and whether it is inlined, computed, put into the graph or
+// left to CPython.
 #include "interpret/calls/calls.h"
 
 #include "base/stack_room.h"

@@ -1,5 +1,5 @@
-// Classes made in a trace: real ones, whose functions are the trace's own. None is ever rebuilt: if one gets out, the trace breaks before it
-// was made.
+// Classes made in a trace: real ones, whose functions are the trace's own. None is ever rebuilt: if one gets out, the
+// trace breaks before it was made.
 #include "interpret/calls/classes.h"
 
 #include "base/text.h"
@@ -35,8 +35,9 @@ PyObject* setName() {
   return name;
 }
 
-// type.__new__ calls Python code: attributes are told their names, bases of the new class. The trace does so itself, once the class is there.
-// While it is made, None stands for such attributes, and a class that tells nobody for the bases.
+// type.__new__ calls Python code: attributes are told their names, bases of the new class. The trace does so itself,
+// once the class is there. While it is made, None stands for such attributes, and a class that tells nobody for the
+// bases.
 struct ToldLater {
   bool bases = false;
   std::vector<std::pair<Ref<>, Ref<>>> attributes;  // name, value

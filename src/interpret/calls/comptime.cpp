@@ -1,4 +1,5 @@
-// comptime(f): f runs while the program is captured, and gets a look at the trace: its frames with their values, and the graph so far.
+// comptime(f): f runs while the program is captured, and gets a look at the trace: its frames with their values, and
+// the graph so far.
 #include "interpret/calls/comptime.h"
 
 #include "base/check.h"
@@ -39,7 +40,8 @@ Ref<> shown(PyObject* value, int depth = 0) {
   return newRef(value);
 }
 
-// (code, line, {local: value}, [value on the stack, the last on top], offset of the instruction); null with an error set.
+// (code, line, {local: value}, [value on the stack, the last on top], offset of the instruction); null with an error
+// set.
 Ref<> frameOf(Tracer& t, size_t index) {
   const SymbolicFrame& frame = t.frames.at(index);
   PyCodeObject* code = frame.code->code();
@@ -64,8 +66,8 @@ Ref<> frameOf(Tracer& t, size_t index) {
                                 locals.get(), stack.get(), instr.opcode_offset));
 }
 
-// stator._comptime.run(what, arguments, frames from the innermost on, graph, guards, the graph as a module): None, or why the graph is to end here. An error of the
-// function's is the user's to see, and no part of the program.
+// stator._comptime.run(what, arguments, frames from the innermost on, graph, guards, the graph as a module): None, or
+// why the graph is to end here. An error of the function's is the user's to see, and no part of the program.
 Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   Ref<> frames = stealRef(PyList_New(0));
   for (size_t i = t.frames.size(); i-- > 0;) {

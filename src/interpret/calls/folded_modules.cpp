@@ -1,6 +1,7 @@
 // Specialised modules: a call of one of torch's own layers is one node, a call of the very module.
-// The layer is traced all the same: that gives the facts of its results, and guards on all that its forward reads. What the trace put into
-// the graph is then dropped in favour of the node, unless the call did more than compute: then it stays as it is.
+// The layer is traced all the same: that gives the facts of its results, and guards on all that its forward reads. What
+// the trace put into the graph is then dropped in favour of the node, unless the call did more than compute: then it
+// stays as it is.
 #include "interpret/calls/folded_modules.h"
 
 #include "base/parts.h"
@@ -18,7 +19,8 @@ namespace stator::interpret {
 
 namespace {
 
-// The result of the call with stand-ins of new nodes in the places of those inside; null: it is no plain structure of them.
+// The result of the call with stand-ins of new nodes in the places of those inside; null: it is no plain structure of
+// them.
 class Results {
  public:
   Results(Tracer& tracer, size_t first_node) : t_(tracer), first_(first_node) {}

@@ -267,8 +267,8 @@ bool isKept(Tracer& t, PyObject* value) {
 
 namespace {
 
-// A key of which no later call has an equal one, as far as the trace knows: sizes that are symbols, and objects made in the trace that are
-// hashed by their identity. `new_parts`: there is one.
+// A key of which no later call has an equal one, as far as the trace knows: sizes that are symbols, and objects made in
+// the trace that are hashed by their identity. `new_parts`: there is one.
 bool isNewKey(Tracer& t, PyObject* value, bool& new_parts) {
   needStack();
   if (symbolic::isSymbol(value)) return new_parts = true;
@@ -282,7 +282,8 @@ bool isNewKey(Tracer& t, PyObject* value, bool& new_parts) {
   return isKept(t, value);
 }
 
-// The function behind the cache, which is left as it is: what it holds for other keys stays, and a later call computes the same again.
+// The function behind the cache, which is left as it is: what it holds for other keys stays, and a later call computes
+// the same again.
 Out callBehindCache(Tracer& tracer, PyObject* cache, const Source* source, const Args& args) {
   static PyObject* const wrapped_name = PyUnicode_InternFromString("__wrapped__");
   Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));

@@ -1,6 +1,6 @@
-// Lazy modules: `_infer_parameters`, the hook that gives a lazy module its parameters in its first call, runs for real during the trace.
-// The one thing a capture does that the program can see. The trace goes on, to find further lazy modules, and is then started anew:
-// what it knows of the module is out of date.
+// Lazy modules: `_infer_parameters`, the hook that gives a lazy module its parameters in its first call, runs for real
+// during the trace. The one thing a capture does that the program can see. The trace goes on, to find further lazy
+// modules, and is then started anew: what it knows of the module is out of date.
 #include "base/parts.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/rows.h"

@@ -23,7 +23,8 @@ namespace stator::interpret {
 
 namespace {
 
-// torch.fx.GraphModule puts a __call__ into each class it makes, which only adds the generated line to errors of torch's own.
+// torch.fx.GraphModule puts a __call__ into each class it makes, which only adds the generated line to errors of
+// torch's own.
 bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
   if (call == nullptr || !PyFunction_Check(call)) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call));
@@ -65,8 +66,8 @@ bool noGlobalHooks(Tracer& tracer) {
 
 namespace {
 
-// Whether torch's own `__call__` comes straight to torch's own `_call_impl`. A yes is guarded: with the class's other facts, and by an absence in
-// the instance's dict.
+// Whether torch's own `__call__` comes straight to torch's own `_call_impl`. A yes is guarded: with the class's other
+// facts, and by an absence in the instance's dict.
 Out reachesCallImpl(Tracer& t, PyObject* module) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_impl, typeLookup(t, type, names().call_impl));
@@ -117,8 +118,8 @@ Out callOwn(Tracer& t, PyObject* module, const Args& args, Continuation then) {
 
 }  // namespace
 
-// `module(...)`: straight to forward when all in between is torch's own and no hook is registered anywhere, which is guarded; otherwise the
-// code in between is traced.
+// `module(...)`: straight to forward when all in between is torch's own and no hook is registered anywhere, which is
+// guarded; otherwise the code in between is traced.
 Out callModule(Tracer& tracer, PyObject* module, const Args& args, Continuation then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(tracer, type, names().dunder_call));

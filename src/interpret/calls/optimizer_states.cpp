@@ -1,6 +1,6 @@
-// torch's optimizers in a trace. Their first step makes the state of each parameter, and its graph would serve that step alone: so the
-// state is made before, by the optimizer itself, as the call under way would do next. And those that ask for the number of steps take the
-// form that asks in tensors (capturable).
+// torch's optimizers in a trace. Their first step makes the state of each parameter, and its graph would serve that
+// step alone: so the state is made before, by the optimizer itself, as the call under way would do next. And those that
+// ask for the number of steps take the form that asks in tensors (capturable).
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/rows.h"
 #include "interpret/core/known.h"

@@ -1,5 +1,5 @@
-// Slot wrappers and method descriptors without a row of their own, by the name of what they do: what the operator would do on the
-// type that is named, whatever a subclass does otherwise.
+// Slot wrappers and method descriptors without a row of their own, by the name of what they do: what the operator would
+// do on the type that is named, whatever a subclass does otherwise.
 #include "interpret/calls/slot_calls.h"
 
 #include "base/text.h"

@@ -51,7 +51,8 @@ const CallRow* findUserRule(PyObject* callable) {
 
 bool errorOnBreak() { return error_on_break; }
 
-// ---- what the rules do -----------------------------------------------------------------------------------------------------------------
+// ---- what the rules do
+// -----------------------------------------------------------------------------------------------------------------
 
 // The function runs now, once, and what it returns is part of the program from here on.
 Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
@@ -100,7 +101,8 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   return value;
 }
 
-// A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
+// A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for
+// real.
 Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Continuation then) {
   static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
   static PyObject* const cache = PyUnicode_InternFromString("_stator_cache");
@@ -174,7 +176,8 @@ Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Arg
   }
 }
 
-// ---- functions of torch's and stator's that switch or tell -----------------------------------------------------------------------------
+// ---- functions of torch's and stator's that switch or tell
+// -----------------------------------------------------------------------------
 
 namespace {
 
@@ -183,7 +186,8 @@ Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 
 // graph_break("why")
 Out explicitBreak(Tracer& t, const Args& args) {
-  // torch's optimizers break around their step so that a graph is under one grad mode; the graphs made here switch it themselves.
+  // torch's optimizers break around their step so that a graph is under one grad mode; the graphs made here switch it
+  // themselves.
   PyCodeObject* caller = t.frames.innermost().code->code();
   if (PyUnicode_CompareWithASCIIString(caller->co_name, "_use_grad") == 0 &&
       std::string_view(utf8(caller->co_filename)).ends_with("torch/optim/optimizer.py")) {
@@ -232,7 +236,8 @@ Out markStatic(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
-// Nothing may be decided on a size that is marked unbacked; but a check that this very call does not pass is an error now.
+// Nothing may be decided on a size that is marked unbacked; but a check that this very call does not pass is an error
+// now.
 bool failsNow(Tracer& t, const symbolic::Expr* condition) {
   for (int64_t number : symbolic::symbolsIn(condition)) {
     if (t.sizes.sourceOf(static_cast<size_t>(number)) == nullptr) return false;
@@ -242,7 +247,8 @@ bool failsNow(Tracer& t, const symbolic::Expr* condition) {
   return value && *value == 0;
 }
 
-// torch._check and its relatives. What holds needs no check; what only the graph knows is checked there, and relied on from here on.
+// torch._check and its relatives. What holds needs no check; what only the graph knows is checked there, and relied on
+// from here on.
 Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t position) {
   if (args.positional > position) {
     PyObject* condition = args.values[position];
@@ -343,7 +349,8 @@ Out plainly(Tracer& t, PyObject*, const Args& args) {
   return handler(t, args);
 }
 
-// torch._dynamo, once loaded, has nn.Module's __init__ and __setstate__ note each module that is made. What they do is the original.
+// torch._dynamo, once loaded, has nn.Module's __init__ and __setstate__ note each module that is made. What they do is
+// the original.
 template <const char* name>
 Out unpatched(Tracer& t, PyObject* function, const Args& args) {
   STATOR_VALUE(original, fromClosure(t, function, name));
@@ -469,7 +476,8 @@ void registerSwitches() {
   registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
 }
 
-// ---- doors -----------------------------------------------------------------------------------------------------------------------------
+// ---- doors
+// -----------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 

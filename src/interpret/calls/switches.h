@@ -1,5 +1,5 @@
-// What a program has said about its own functions: stator.allow_in_graph, disable and their relatives, and the marks that torch's functions
-// of the same names leave behind.
+// What a program has said about its own functions: stator.allow_in_graph, disable and their relatives, and the marks
+// that torch's functions of the same names leave behind.
 #pragma once
 
 #include "base/python.h"

@@ -1,5 +1,5 @@
-// What the lower rooms of the tracer ask of those above them: calls that are run, and tensors. The rooms include each other in one
-// direction (CMakeLists.txt); these few functions go the other way. frames/above.cpp answers.
+// What the lower rooms of the tracer ask of those above them: calls that are run, and tensors. The rooms include each
+// other in one direction (CMakeLists.txt); these few functions go the other way. frames/above.cpp answers.
 #pragma once
 
 #include "graph/graph.h"
@@ -23,7 +23,8 @@ class Above {
     return callNested(callable, Args{std::vector<PyObject*>(args), args.size()});
   }
   virtual Out inlineFunction(PyObject* function, const Args& args, Continuation then) = 0;
-  // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
+  // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction
+  // under way.
   virtual Out settle(Out out) = 0;
   virtual Flow runUntil(size_t depth) = 0;                        // frames above that depth
   virtual Out runGenerator(PyObject* generator, Ref<> sent) = 0;  // ok with null: it returned

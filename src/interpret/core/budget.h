@@ -1,4 +1,5 @@
-// How far a trace may go: instructions counted, limits looked at, breaks forced. Only the loop over instructions moves it on.
+// How far a trace may go: instructions counted, limits looked at, breaks forced. Only the loop over instructions moves
+// it on.
 #pragma once
 
 #include "bytecode/code_info.h"
@@ -20,7 +21,8 @@ class Budget {
     if (code.watched) [[unlikely]]
       watched_ += bytecode::watchedUnits(instr);
   }
-  // A break was asked for here: at this instruction, or behind it where it lay inside of a function that was run from C++.
+  // A break was asked for here: at this instruction, or behind it where it lay inside of a function that was run from
+  // C++.
   bool breakAsked(const bytecode::Instr& instr) const {
     return break_at_ != 0 && count_ >= break_at_ && (count_ == break_at_ || instr.legal_exit);
   }
@@ -28,8 +30,9 @@ class Budget {
   bool breakForced(const bytecode::Instr& instr) {
     return break_every_ != 0 && instr.legal_exit && nextBreakForced();
   }
-  // No instruction may follow. A program that goes on and on without touching a tensor is not worth following; one that does is, for as
-  // long as it makes nodes. Inside of a function run from C++, where the trace cannot end, it may go a little further.
+  // No instruction may follow. A program that goes on and on without touching a tensor is not worth following; one that
+  // does is, for as long as it makes nodes. Inside of a function run from C++, where the trace cannot end, it may go a
+  // little further.
   bool spent(const bytecode::Instr& instr, size_t nodes) {
     if (count_ <= next_check_ && nodes <= limits_.nodes) return false;
     return instr.legal_exit && over(nodes);

@@ -25,7 +25,8 @@ class FsdpInside {
  private:
   std::unordered_set<const sources::Source*> managed_;
 };
-// The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for tensors and hooks.
+// The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for
+// tensors and hooks.
 std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
                                                       const ManagedModules& managed);
 

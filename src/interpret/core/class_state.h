@@ -11,7 +11,8 @@ namespace stator::interpret {
 
 class ClassState {
  public:
-  // `object.__class__ = ...` of objects from outside. They are of the new class for as long as the trace runs: all of it goes by their types.
+  // `object.__class__ = ...` of objects from outside. They are of the new class for as long as the trace runs: all of
+  // it goes by their types.
   struct Change {
     Ref<> object, before, now;
   };
@@ -23,7 +24,8 @@ class ClassState {
   bool anyWritten() const { return any_written_; }  // some class has an overlay
   void noteWritten() { any_written_ = true; }
 
-  // True once for each class: its part in attribute access is to be guarded, as the object's class or as the class of an entry in a class.
+  // True once for each class: its part in attribute access is to be guarded, as the object's class or as the class of
+  // an entry in a class.
   bool firstAsOwner(PyTypeObject* type) { return owners_.insert(type).second; }
   bool firstAsDescriptor(PyTypeObject* type) { return descriptors_.insert(type).second; }
 

@@ -1,4 +1,5 @@
-// Effects that the plan carries out beside the writes that the value table knows: caches, calls that are left to a library, random draws.
+// Effects that the plan carries out beside the writes that the value table knows: caches, calls that are left to a
+// library, random draws.
 #pragma once
 
 #include "base/ref.h"
@@ -37,12 +38,13 @@ class Effects {
   // Left to a function of a library, which runs none of the program's code.
   const std::vector<LateCall>& lateCalls() const { return late_calls_; }
   void callLate(LateCall call) { late_calls_.push_back(std::move(call)); }
-  // The same before all other effects: what was written before is asked for where one is noted, what is written behind comes behind.
+  // The same before all other effects: what was written before is asked for where one is noted, what is written behind
+  // comes behind.
   const std::vector<LateCall>& firstCalls() const { return first_calls_; }
   void callFirst(LateCall call) { first_calls_.push_back(std::move(call)); }
 
-  // The trace has changed facts of a tensor that was there before: sizes, memory, whether it needs gradients. A graph that fails behind that
-  // cannot be followed by a second trace, which would see others.
+  // The trace has changed facts of a tensor that was there before: sizes, memory, whether it needs gradients. A graph
+  // that fails behind that cannot be followed by a second trace, which would see others.
   bool changedFacts() const { return changed_facts_; }
   void noteChangedFacts() { changed_facts_ = true; }
 

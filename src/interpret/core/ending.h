@@ -1,4 +1,5 @@
-// How the trace ends: with a break and its reason, by being run again with a break forced earlier, or by being run again as it is.
+// How the trace ends: with a break and its reason, by being run again with a break forced earlier, or by being run
+// again as it is.
 #pragma once
 
 #include "breaks/reasons.h"

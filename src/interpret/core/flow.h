@@ -1,4 +1,5 @@
-// How a step of the trace ends. `Out` is a value or the reason why there is none; the reason's details lie in the Tracer's parts.
+// How a step of the trace ends. `Out` is a value or the reason why there is none; the reason's details lie in the
+// Tracer's parts.
 #pragma once
 
 #include "base/ref.h"

@@ -1,4 +1,5 @@
-// The frames of the trace: the driven one at the bottom, those of inlined calls above it, and how the innermost one is left.
+// The frames of the trace: the driven one at the bottom, those of inlined calls above it, and how the innermost one is
+// left.
 #pragma once
 
 #include "base/ref.h"

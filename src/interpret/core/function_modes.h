@@ -1,4 +1,5 @@
-// __torch_function__ as the trace sees it: whether anything asks for it, whether it is switched off, and the modes that are active.
+// __torch_function__ as the trace sees it: whether anything asks for it, whether it is switched off, and the modes that
+// are active.
 #pragma once
 
 #include "base/ref.h"

@@ -1,4 +1,5 @@
-// What the trace relies on about which object is which: addresses that were taken, objects whose identity was looked at.
+// What the trace relies on about which object is which: addresses that were taken, objects whose identity was looked
+// at.
 #pragma once
 
 #include "base/ref.h"

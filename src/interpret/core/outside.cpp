@@ -1,4 +1,5 @@
-// Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
+// Values that existed before the trace: giving them sources and guards as they are read, and working copies once their
+// contents matter.
 #include "interpret/core/outside.h"
 
 #include "base/check.h"
@@ -27,7 +28,8 @@ bool guardedByIdentity(PyObject* object) {
          isEnumMember(object) || isOpaqueConstant(object);
 }
 
-// Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the program's own object.
+// Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the
+// program's own object.
 void guardConstant(Tracer& tracer, PyObject* raw, const Source* source) {
   Ref<> expected = newRef(raw);
   if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {

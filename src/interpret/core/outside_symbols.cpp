@@ -1,4 +1,5 @@
-// Symbols that come from outside: which sizes and ints are symbolic, by what the program has said and by what was seen before.
+// Symbols that come from outside: which sizes and ints are symbolic, by what the program has said and by what was seen
+// before.
 #include "interpret/core/outside_symbols.h"
 
 #include "base/check.h"
@@ -41,7 +42,8 @@ bool has(const std::vector<int64_t>& dims, size_t dim) {
   return std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) != dims.end();
 }
 
-// mark_dynamic(..., min=, max=): entries (dim, min, max) of a set, one for each time that the dim was marked. All of them hold.
+// mark_dynamic(..., min=, max=): entries (dim, min, max) of a set, one for each time that the dim was marked. All of
+// them hold.
 symbolic::Range markedRange(PyObject* tensor, size_t dim) {
   symbolic::Range range{2, symbolic::kUnbounded};
   Ref<> set = stealRef(PyObject_GetAttrString(tensor, "_dynamo_dynamic_range"));
@@ -64,7 +66,8 @@ symbolic::Range markedRange(PyObject* tensor, size_t dim) {
   return range;
 }
 
-// Locals of the user, and what is in containers that they hold. Attributes, defaults, closures and globals are settings more often than data.
+// Locals of the user, and what is in containers that they hold. Attributes, defaults, closures and globals are settings
+// more often than data.
 bool isArgument(const Source* source) {
   while (source->base != nullptr) {
     switch (source->kind) {
@@ -80,7 +83,8 @@ bool isArgument(const Source* source) {
   return source->kind == SourceKind::kLocal;
 }
 
-// Strides, paddings and the like of a layer, or of a class derived from one: kernels are made for these numbers, and a model has few.
+// Strides, paddings and the like of a layer, or of a class derived from one: kernels are made for these numbers, and a
+// model has few.
 bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   while (source->kind == SourceKind::kTupleItem || source->kind == SourceKind::kListItem)
     source = source->base;
@@ -194,8 +198,8 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
     return Ref<>();
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
-  // Of one that counts no value is apart: what the program asks of it is a condition. A first one is like a size, but where it was asked for
-  // without a value: then 0 and 1 are numbers like others.
+  // Of one that counts no value is apart: what the program asks of it is a condition. A first one is like a size, but
+  // where it was asked for without a value: then 0 and 1 are numbers like others.
   const bool unbacked = !asked.unbacked.empty();
   const symbolic::Range range = counts && !unbacked
                                     ? symbolic::Range{-kLargestSymbol, kLargestSymbol}
@@ -375,8 +379,8 @@ bool makeSizesSymbolic(Tracer& tracer, PyObject* raw, const Source* source, cons
   return any;
 }
 
-// Strides that follow from the sizes further in are expressions of them; the guard asks for the same relation. One that follows from
-// none (a column of a larger tensor) is a constant until it changes.
+// Strides that follow from the sizes further in are expressions of them; the guard asks for the same relation. One that
+// follows from none (a column of a larger tensor) is a constant until it changes.
 // False: no stride became a symbol of its own. sizes: as numbers.
 bool makeStridesSymbolic(Tracer& tracer, const Source* source, const std::vector<int64_t>& sizes,
                          tensor::TensorGuard& guard, shapes::TensorMeta& meta) {

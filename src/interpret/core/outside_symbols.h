@@ -17,8 +17,8 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* sour
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta);
 // What the program asked of a size does not hold.
 [[noreturn]] void raiseViolation(const std::string& text);
-// A function (name of a source, number of dims or -1 for an int) -> (dynamic dims, unbacked dims), for sources that are asked for by name; null: none are.
-// Returns the one before.
+// A function (name of a source, number of dims or -1 for an int) -> (dynamic dims, unbacked dims), for sources that are
+// asked for by name; null: none are. Returns the one before.
 Ref<> setDynamicSources(Ref<> asks);
 
 }  // namespace stator::interpret

@@ -1,4 +1,5 @@
-// Keys of dicts and sets whose classes have their own __hash__ or __eq__: which classes came up, and hashes that come from addresses.
+// Keys of dicts and sets whose classes have their own __hash__ or __eq__: which classes came up, and hashes that come
+// from addresses.
 #pragma once
 
 #include "base/ref.h"

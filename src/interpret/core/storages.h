@@ -18,7 +18,8 @@ class Storages {
     return id;
   }
 
-  // How the inputs in one memory stand to autograd: such as differ, and are written to, what takes graphs apart gets wrong or refuses.
+  // How the inputs in one memory stand to autograd: such as differ, and are written to, what takes graphs apart gets
+  // wrong or refuses.
   void noteInput(uint32_t id, bool requires_grad) {
     grads_[id] |= requires_grad ? kWithGrad : kWithoutGrad;
   }

@@ -1,7 +1,7 @@
-// Floats and bools that the graph computes: a float from outside that changed, and what item() reads from a tensor where
-// config.capture_scalar_outputs asks for it. Arithmetic on them becomes nodes of the graph. A float from outside has a value now: a
-// comparison with a constant is decided by it and guarded, and whoever needs the number gets it, guarded (concreteScalar). What is read from
-// a tensor has none: a program that needs it to go on breaks there.
+// Floats and bools that the graph computes: a float from outside that changed, and what item() reads from a tensor
+// where config.capture_scalar_outputs asks for it. Arithmetic on them becomes nodes of the graph. A float from outside
+// has a value now: a comparison with a constant is decided by it and guarded, and whoever needs the number gets it,
+// guarded (concreteScalar). What is read from a tensor has none: a program that needs it to go on breaks there.
 #include "interpret/core/sym_scalars.h"
 
 #include "base/check.h"
@@ -177,7 +177,8 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     return nullptr;  // tensors, which such a backend has for the numbers, have no such operation
   } else if (operation == 8 && !(tracer.options.runs_as_captured && isSymScalar(left) &&
                                  PyLong_CheckExact(right) && Py_SIZE(right) >= 0)) {
-    // Of a negative number a complex one, unless it is multiplied with itself; and where tensors stand for the numbers it does not raise.
+    // Of a negative number a complex one, unless it is multiplied with itself; and where tensors stand for the numbers
+    // it does not raise.
     return nullptr;
   }
   return withHint(
@@ -190,8 +191,8 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
 Ref<> floatOf(Tracer& t, const std::vector<PyObject*>& numbers, PyObject* function) {
   std::vector<Ref<>> now;
   for (PyObject* number : numbers) {
-    // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It does not fail where a
-    // backend has tensors for the numbers.
+    // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It
+    // does not fail where a backend has tensors for the numbers.
     const bool may_come = t.options.runs_as_captured && isSymScalar(number) &&
                           asSymScalar(number)->of == &PyFloat_Type;
     if (Ref<> value = valueNow(t, number)) {

@@ -22,7 +22,8 @@ bool hasValue(Tracer& tracer, PyObject* scalar);
 Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor);
 const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Range range);
 
-// What the function says of symbolic numbers (and plain ones beside them), as a float of the graph; null: not for these.
+// What the function says of symbolic numbers (and plain ones beside them), as a float of the graph; null: not for
+// these.
 Ref<> floatOf(Tracer& t, const std::vector<PyObject*>& numbers, PyObject* function);
 inline Ref<> floatOf(Tracer& t, PyObject* number, PyObject* function) {
   return floatOf(t, std::vector<PyObject*>{number}, function);

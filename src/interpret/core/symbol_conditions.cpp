@@ -1,4 +1,5 @@
-// What a capture has decided about its symbols: guards, facts of the graph, and demands of the program that were not met.
+// What a capture has decided about its symbols: guards, facts of the graph, and demands of the program that were not
+// met.
 #include "interpret/core/symbol_conditions.h"
 
 #include "base/check.h"
@@ -27,7 +28,8 @@ std::string placeOf(const graph::Location* location) {
          utf8(code->co_qualname);
 }
 
-// torch.fx.experimental._config.symbol_guard_limit_before_specialize: a symbol with more conditions than this becomes a number.
+// torch.fx.experimental._config.symbol_guard_limit_before_specialize: a symbol with more conditions than this becomes a
+// number.
 void limitConditions(Tracer& tracer) {
   if (tracer.sizes.environment().decisions().empty()) return;
   Ref<> name = stealRef(PyUnicode_FromString("torch.fx.experimental._config"));

@@ -68,8 +68,8 @@ std::vector<Ref<>> symbolNodes(Tracer& tracer,
   return nodes;
 }
 
-// Backends find each symbol of their tensors among the inputs too, as TorchDynamo gives them: inductor's cache can say what it relies on
-// of those alone.
+// Backends find each symbol of their tensors among the inputs too, as TorchDynamo gives them: inductor's cache can say
+// what it relies on of those alone.
 void addMissingSymbolInputs(Tracer& tracer) {
   std::unordered_set<int64_t> there;
   std::vector<int64_t> wanted;

@@ -153,8 +153,8 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
   }
 }
 
-// One of the two has no value yet, or nobody asked for it: what their ranges settle is settled, anything else is a bool that the graph
-// computes.
+// One of the two has no value yet, or nobody asked for it: what their ranges settle is settled, anything else is a bool
+// that the graph computes.
 Ref<> openCompare(Tracer& tracer, int operation, const Expr* a, const Expr* b) {
   const Expr* condition = nullptr;
   switch (operation) {

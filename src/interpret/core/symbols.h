@@ -17,8 +17,9 @@ Ref<> symInt(Tracer& tracer, symbolic::Dim dim);
 Ref<> concrete(Tracer& tracer, PyObject* symbol);
 // the same for all SymInts in it, in place; false: there were none
 bool makeConcrete(Tracer& tracer, PyObject* container, int depth = 0);
-// A graph that is exported serves all sizes and has no plan around it: a size that the program gives out is an output of the graph, a
-// comparison of sizes a bool of the graph until the program asks for its truth, and every symbol an input. Of this thread's captures.
+// A graph that is exported serves all sizes and has no plan around it: a size that the program gives out is an output
+// of the graph, a comparison of sizes a bool of the graph until the program asks for its truth, and every symbol an
+// input. Of this thread's captures.
 void setForExport(bool is);
 bool forExport();
 // null: not for symbols

@@ -37,7 +37,8 @@ PyObject* resolve(const char* path) {
   return torchObject(path);
 }
 
-// Rows about what is in our own Python files. Those are loaded when a program first needs one of them: a start needs none.
+// Rows about what is in our own Python files. Those are loaded when a program first needs one of them: a start needs
+// none.
 struct LaterRow {
   std::string path;
   CallRow row;
@@ -100,7 +101,8 @@ const CallRow* findCall(PyObject* callable) {
   }
   CallRow& row = it->second;
   if (row.kind == CallKind::kPolyfill && PyUnicode_Check(row.polyfill)) {
-    // By its name until it is needed. One that cannot be loaded here (without torch.distributed, say) stands for nothing.
+    // By its name until it is needed. One that cannot be loaded here (without torch.distributed, say) stands for
+    // nothing.
     PyObject* found = torchObject(utf8(row.polyfill));
     if (found == nullptr) {
       rows().erase(it);

@@ -1,4 +1,5 @@
-// States of torch and of the process as the trace sees them: grad mode and its kin, contexts that the graph has entered, settings.
+// States of torch and of the process as the trace sees them: grad mode and its kin, contexts that the graph has
+// entered, settings.
 #pragma once
 
 #include "base/ref.h"
@@ -38,7 +39,8 @@ class TorchState {
   std::map<size_t, Setting>& settings() { return settings_; }
   const std::map<size_t, Setting>& settings() const { return settings_; }
 
-  // Something was decided on whether a tensor requires grad. If nothing was, and grad mode is off, guards need not tell.
+  // Something was decided on whether a tensor requires grad. If nothing was, and grad mode is off, guards need not
+  // tell.
   bool gradsMatter() const { return grads_matter_; }
   void noteGradsMatter() { grads_matter_ = true; }
 

@@ -22,7 +22,8 @@ struct Parts {
   Ref<> function;
 };
 
-// Iterators over iterators end one after the other, not one inside of the other: a program may nest them as deeply as it likes.
+// Iterators over iterators end one after the other, not one inside of the other: a program may nest them as deeply as
+// it likes.
 void dealloc(PyObject* self) {
   static thread_local std::vector<Parts>* ending = nullptr;
   Parts parts(asTraceIterator(self));

@@ -1,5 +1,5 @@
-// Iterators made in a trace. Our own, so that they can be advanced, looked into and rebuilt as CPython's at an exit. A generator made in
-// the trace is a suspended symbolic frame.
+// Iterators made in a trace. Our own, so that they can be advanced, looked into and rebuilt as CPython's at an exit. A
+// generator made in the trace is a suspended symbolic frame.
 #pragma once
 
 #include "base/ref.h"
@@ -42,7 +42,8 @@ enum class IteratorKind : uint8_t {
   kZipLongest,   // source[0]: fill value; then iterators, null where one has ended
   kPairwise,     // source[0]: iterator; source[1]: the item before, or null
   kTee,          // source[0]: list of the iterator and what it gave so far, shared by all; index
-  // source[0]: CPython's own iterator, which only moves references; source[1]: its type; source[2]: tuple of its arguments
+  // source[0]: CPython's own iterator, which only moves references; source[1]: its type; source[2]: tuple of its
+  // arguments
   kMoves,
 };
 

@@ -45,7 +45,8 @@ struct TraceOptions {
   uint64_t break_every = 0;
   uint64_t random_seed = 0;
   bool random = false;
-  // Break before the instruction with this count (0: none): how a capture that met something it cannot undo starts over.
+  // Break before the instruction with this count (0: none): how a capture that met something it cannot undo starts
+  // over.
   uint64_t break_at = 0;
   breaks::Reason break_at_reason = breaks::Reason::kNone;
   std::string break_at_detail;

@@ -101,7 +101,8 @@ Flow Tracer::raiseCurrentError() {
   if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_MemoryError))
     return breakWith(Reason::kUnsupportedObject, "what there is no memory for");
   Ref<> instance = newRef(error.instance());
-  // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
+  // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the
+  // program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));
   if (context && context.get() == stator_topmost_exception())

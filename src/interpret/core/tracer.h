@@ -1,7 +1,7 @@
-// The symbolic interpreter: runs bytecode over real objects and stand-ins, puts tensor operations into the graph, guards every fact it
-// reads from outside, and ends in a return or in an exit that the driver can go on from.
-// A Tracer lives for one capture and is made of parts; each part says what it owns. What the rooms of interpret/ do with them are
-// functions that take the Tracer. Nothing it does is visible to the user's program.
+// The symbolic interpreter: runs bytecode over real objects and stand-ins, puts tensor operations into the graph,
+// guards every fact it reads from outside, and ends in a return or in an exit that the driver can go on from.
+// A Tracer lives for one capture and is made of parts; each part says what it owns. What the rooms of interpret/ do
+// with them are functions that take the Tracer. Nothing it does is visible to the user's program.
 #pragma once
 
 #include "graph/stand_in.h"
@@ -42,7 +42,8 @@ class Tracer {
   Tracer(StatorFrame* frame, const TraceOptions& options, Above& above);
   ~Tracer();
 
-  // ---- how a step ends -----------------------------------------------------------------------------------------------------------------
+  // ---- how a step ends
+  // -----------------------------------------------------------------------------------------------------------------
   Flow breakWith(Reason reason, std::string detail = "") {
     return ending.breakWith(reason, std::move(detail));
   }
@@ -52,13 +53,15 @@ class Tracer {
   // A null Ref with a Python error set becomes a raise.
   Out fromNative(Ref<> result);
 
-  // ---- what every room asks ------------------------------------------------------------------------------------------------------------
+  // ---- what every room asks
+  // ------------------------------------------------------------------------------------------------------------
   const Source* sourceOf(PyObject* object);  // null if it has none
   Ref<> made(Ref<> object);                  // records it as made in the trace
   bool isMade(PyObject* object);
   const graph::Location* location();  // of the instruction under way
 
-  // ---- parts ---------------------------------------------------------------------------------------------------------------------------
+  // ---- parts
+  // ---------------------------------------------------------------------------------------------------------------------------
   const TraceOptions options;
   Above& above;
   World world;

@@ -1,4 +1,5 @@
-// What was there before the trace: the driven frame, the sources by which values are reached from it, and the guards on what was read.
+// What was there before the trace: the driven frame, the sources by which values are reached from it, and the guards on
+// what was read.
 #pragma once
 
 #include "base/ref.h"

@@ -36,7 +36,8 @@ bool isKeywordDict(const Tracer& t, const Source* source) {
   return source->index == code->co_argcount + code->co_kwonlyargcount + varargs;
 }
 
-// A dict that somebody passed, and that may be the __dict__ of an object the next time: not one of those that every module has.
+// A dict that somebody passed, and that may be the __dict__ of an object the next time: not one of those that every
+// module has.
 bool isFreeDict(const Tracer& t, values::Info* info) {
   if (!PyDict_CheckExact(info->object.get()) || info->attributes_of != nullptr) return false;
   const Source* source = info->source;
@@ -74,7 +75,8 @@ void guardApart(Tracer& t, values::Info* one, const Source* other) {
 
 void addModuleGuards(Tracer& t, values::Info* dict);
 
-// `f(object, dict)`: the dict must not turn out to be the object's own, where the trace wrote to one and looked at the other.
+// `f(object, dict)`: the dict must not turn out to be the object's own, where the trace wrote to one and looked at the
+// other.
 void addDictGuards(Tracer& t) {
   std::vector<values::Info*> dicts;
   for (values::Info* info : t.values.all()) {
@@ -111,7 +113,8 @@ void addDictGuards(Tracer& t) {
   }
 }
 
-// Parameters and submodules are read without a look at the dict that they are in: `dict`, which the trace wrote to, must not be it.
+// Parameters and submodules are read without a look at the dict that they are in: `dict`, which the trace wrote to,
+// must not be it.
 void addModuleGuards(Tracer& t, values::Info* dict) {
   for (values::Info* info : t.values.all()) {
     const Source* source = info->origin == values::Origin::kOutside ? info->source : nullptr;
@@ -174,8 +177,8 @@ void addIteratorGuards(Tracer& t) {
   }
 }
 
-// Dicts that are looked into as dicts, while what they belong to is written by other ways: attributes of tensors and of classes. False: one
-// is the other, and the trace has not seen it.
+// Dicts that are looked into as dicts, while what they belong to is written by other ways: attributes of tensors and of
+// classes. False: one is the other, and the trace has not seen it.
 bool addOwnerGuards(Tracer& t) {
   std::vector<std::pair<const Source*, PyObject*>> dicts;  // with the one that it must not be
   for (values::Info* info : t.values.all()) {
@@ -206,8 +209,8 @@ bool addOwnerGuards(Tracer& t) {
   return true;
 }
 
-// Objects may be given one __dict__. False: two that the trace took apart have one now. Guards against it later only where they are few:
-// it takes a class that sets __dict__.
+// Objects may be given one __dict__. False: two that the trace took apart have one now. Guards against it later only
+// where they are few: it takes a class that sets __dict__.
 bool addSharedDictGuards(Tracer& t) {
   constexpr size_t kMost = 16;
   struct Used {

@@ -99,8 +99,8 @@ bool formatsAsText(PyTypeObject* type) {
   return _PyType_Lookup(type, format) == _PyType_Lookup(&PyBaseObject_Type, format);
 }
 
-// The method of the program's own that says how the value reads; null: C's own does. object.__format__ asks __str__, and object.__str__
-// asks __repr__.
+// The method of the program's own that says how the value reads; null: C's own does. object.__format__ asks __str__,
+// and object.__str__ asks __repr__.
 const char* textMethod(Tracer& tracer, PyObject* value, int conversion, bool has_spec) {
   const char* method = conversion == 1 ? "__str__" : conversion >= 2 ? "__repr__" : "__format__";
   if (isUserOverride(tracer, value, method)) return method;

@@ -104,8 +104,9 @@ Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 
 namespace {
 
-// Whether the rest of a loop that has begun outside is unrolled. It is at first, unless it is long; where that did not serve for long
-// (numbers of rounds to come, places at which the loop is left), its body is one entry, whatever is to come.
+// Whether the rest of a loop that has begun outside is unrolled. It is at first, unless it is long; where that did not
+// serve for long (numbers of rounds to come, places at which the loop is left), its body is one entry, whatever is to
+// come.
 bool unrolls(Tracer& tracer, PyObject* iterator) {
   constexpr int64_t kMost = 4;
   constexpr Py_ssize_t kLong = 128;
@@ -220,7 +221,8 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> function = stealRef(PyFunction_New(code, globalsOf(tracer, frame)));
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
-  // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources here.
+  // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources
+  // here.
   const std::pair<int, PyObject**> parts[] = {{8, &raw->func_closure},
                                               {4, &raw->func_annotations},
                                               {2, &raw->func_kwdefaults},
@@ -311,12 +313,13 @@ Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) {
   return tracer.breakWith(Reason::kUnsupportedGenerator, "async for");
 }
 
-// ---- exceptions ------------------------------------------------------------------------------------------------------------------------
+// ---- exceptions
+// ------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Raising again adds nothing to the traceback here, but each frame that the exception leaves does: for one from outside that would be
-// an effect, so it has to be caught in this frame.
+// Raising again adds nothing to the traceback here, but each frame that the exception leaves does: for one from outside
+// that would be an effect, so it has to be caught in this frame.
 Flow raiseAgain(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, PyObject* exception) {
   if (!tracer.isMade(exception) && !frame.code->findHandler(instr.opcode_offset)) {
     return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");

@@ -1,4 +1,5 @@
-// The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
+// The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it
+// goes on.
 #include "interpret/frames/finish.h"
 
 #include "base/check.h"
@@ -196,8 +197,8 @@ void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
   }
 }
 
-// Without grad mode no history comes into being: whether a tensor requires grad shows only where the program asks for it, changes it or turns
-// grad mode on, and in what is given out as a view of an input.
+// Without grad mode no history comes into being: whether a tensor requires grad shows only where the program asks for
+// it, changes it or turns grad mode on, and in what is given out as a view of an input.
 bool gradsDoNotMatter(const Tracer& t) {
   if (t.torch.gradsMatter() || t.torch.initial().grad_enabled || t.torch.now().grad_enabled)
     return false;

@@ -12,8 +12,8 @@ namespace stator::interpret {
 
 namespace {
 
-// The iterator that a suspended generator delegates to with `yield from`, or null. CPython 3.11 tells by the RESUME behind the yield: 2 is
-// `yield from`, 3 is `await`; the iterator then lies on top of the stack.
+// The iterator that a suspended generator delegates to with `yield from`, or null. CPython 3.11 tells by the RESUME
+// behind the yield: 2 is `yield from`, 3 is `await`; the iterator then lies on top of the stack.
 PyObject* delegate(const TraceIterator* generator) {
   const SymbolicFrame* frame = generator->frame;
   if (frame == nullptr || generator->index == 0 || frame->instr().opcode != RESUME ||
@@ -52,7 +52,8 @@ Out resumeGenerator(Tracer& tracer, PyObject* object, Ref<> sent, Ref<> exceptio
   frame->call_site = tracer.location();
   // A fresh generator runs its prologue first (index 0); RETURN_GENERATOR's handler pushes what POP_TOP takes away.
   if (generator->index != 0 && !exception) frame->push(std::move(sent));
-  // An exception is raised by the instruction at which the generator stands: the yield, which a suspended frame has already left.
+  // An exception is raised by the instruction at which the generator stands: the yield, which a suspended frame has
+  // already left.
   if (generator->index != 0 && exception) frame->index--;
   generator->index = 1;
   tracer.frames.enter(std::move(frame));

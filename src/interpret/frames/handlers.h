@@ -1,6 +1,6 @@
-// The handlers that opcodes.def names, one function each. A handler looks at its operands, decides, and only then moves the stack, so a
-// break leaves the frame as it was before the instruction. Moving on to the next instruction is the driver's part, unless the handler
-// jumped (it sets frame.index and returns kOk with `jumped`).
+// The handlers that opcodes.def names, one function each. A handler looks at its operands, decides, and only then moves
+// the stack, so a break leaves the frame as it was before the instruction. Moving on to the next instruction is the
+// driver's part, unless the handler jumped (it sets frame.index and returns kOk with `jumped`).
 #pragma once
 
 #include "bytecode/code_info.h"
@@ -26,8 +26,8 @@ inline void pushCallable(SymbolicFrame& frame, Ref<> callable) {
 }
 inline void jumpTo(SymbolicFrame& frame, int offset) { frame.index = frame.code->indexAt(offset); }
 
-// Pops `operands` values, pushes the result and goes on. An entered callee leaves the operands popped and the caller behind the
-// instruction's place: its continuation pushes the value and advances.
+// Pops `operands` values, pushes the result and goes on. An entered callee leaves the operands popped and the caller
+// behind the instruction's place: its continuation pushes the value and advances.
 inline Flow deliver(Tracer& tracer, SymbolicFrame& frame, Out out, size_t operands) {
   if (out.flow() == Flow::kEntered) {
     frame.drop(operands);

@@ -5,7 +5,8 @@
 
 namespace stator::interpret {
 
-// Known types, names and the table of calls; what belongs to modules that have been loaded since the last call. False with an error set.
+// Known types, names and the table of calls; what belongs to modules that have been loaded since the last call. False
+// with an error set.
 bool initTracer();
 
 extern PyMethodDef tracer_methods[];

@@ -1,4 +1,5 @@
-// Texts of tensors that only a call at the end of the captured part gets (config.reorderable_logging_functions): they are written then.
+// Texts of tensors that only a call at the end of the captured part gets (config.reorderable_logging_functions): they
+// are written then.
 #pragma once
 
 #include "interpret/core/tracer.h"

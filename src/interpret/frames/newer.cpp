@@ -48,7 +48,8 @@ PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
 
 }  // namespace
 
-// ---- locals ----------------------------------------------------------------------------------------------------------------------------
+// ---- locals
+// ----------------------------------------------------------------------------------------------------------------------------
 
 Flow loadFastAndClear(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   const auto slot = static_cast<size_t>(instr.oparg);
@@ -127,11 +128,13 @@ Flow loadFromDictOrGlobals(Tracer& tracer, SymbolicFrame& frame, const Instr& in
   return deliver(tracer, frame, loadGlobal(tracer, frame, nameAt(frame, instr.oparg)), 1);
 }
 
-// ---- operators -------------------------------------------------------------------------------------------------------------------------
+// ---- operators
+// -------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Whether a value that has just been computed decides the jump that follows, for tensors: see tensors/checks.cpp. The truth goes on the stack.
+// Whether a value that has just been computed decides the jump that follows, for tensors: see tensors/checks.cpp. The
+// truth goes on the stack.
 std::optional<bool> checkedAhead(Tracer& tracer, SymbolicFrame& frame) {
   const auto& instrs = frame.code->instrs();
   const auto next = static_cast<size_t>(frame.index) + 1;
@@ -240,7 +243,8 @@ Flow convertValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return deliver(tracer, frame, settle(tracer, call(tracer, functions[instr.oparg & 3], args)), 1);
 }
 
-// ---- calls and functions ---------------------------------------------------------------------------------------------------------------
+// ---- calls and functions
+// ---------------------------------------------------------------------------------------------------------------
 
 Flow callKw(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   const auto given = static_cast<size_t>(instr.oparg);
@@ -299,7 +303,8 @@ Flow callIntrinsic2(Tracer& tracer, SymbolicFrame&, const Instr&) {
   return tracer.breakWith(Reason::kUnsupportedOpcode, "type parameters");
 }
 
-// ---- control ---------------------------------------------------------------------------------------------------------------------------
+// ---- control
+// ---------------------------------------------------------------------------------------------------------------------------
 
 Flow returnConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_FLOW(stayIfHeld(tracer));

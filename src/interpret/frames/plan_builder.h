@@ -1,4 +1,5 @@
-// What escapes from a trace, as steps that make it again: one register for each object, however often it is referred to.
+// What escapes from a trace, as steps that make it again: one register for each object, however often it is referred
+// to.
 #pragma once
 
 #include "breaks/plan.h"
@@ -9,8 +10,8 @@
 
 namespace stator::interpret {
 
-// aliases.cpp: guards for what was written and must not turn out to be something else that was read. False: it is, and the trace has not
-// seen it.
+// aliases.cpp: guards for what was written and must not turn out to be something else that was read. False: it is, and
+// the trace has not seen it.
 bool addAliasGuards(Tracer& tracer);
 
 class PlanBuilder {
@@ -24,8 +25,8 @@ class PlanBuilder {
               int64_t number = 0);
   // `except SomeError:` lets GeneratorExit pass: its handler starts with the look-up of a class that is no base of it.
   static bool ignoresClosing(const bytecode::CodeInfo& code, int target);
-  // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was dropped, which ran the
-  // rest of it. When that was, the trace does not know.
+  // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was
+  // dropped, which ran the rest of it. When that was, the trace does not know.
   void checkDropped();
   void finish();
   // Puts the generator in the register into the state of a real one.

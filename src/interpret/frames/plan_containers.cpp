@@ -91,7 +91,8 @@ void PlanBuilder::fillList(Register target, PyObject* list) {
   fill(PlanOp::kListExtend, std::move(operands));
 }
 
-// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not constants, or are made anew.
+// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not
+// constants, or are made anew.
 Ref<> PlanBuilder::setOfConstants(PyObject* set) {
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
@@ -124,8 +125,8 @@ void PlanBuilder::fillSet(Register target, PyObject* set) {
     fill(PlanOp::kSetAdd, {target, value(item)});
 }
 
-// A set with the same table and None in the place of every element: with those that the plan makes, none is hashed or compared. Null: not
-// all stand under the same hash again.
+// A set with the same table and None in the place of every element: with those that the plan makes, none is hashed or
+// compared. Null: not all stand under the same hash again.
 Ref<> PlanBuilder::tableOfOwnKeys(PyObject* set, std::vector<Register>& elements) {
   PyObject* item = nullptr;
   Py_hash_t hash = 0;

@@ -226,7 +226,8 @@ Register PlanBuilder::iterator(PyObject* object) {
   switch (it->kind) {
     case IteratorKind::kSequence: {
       Register sequence = value(parts[0].get());
-      // A list may get its items, or others, after the iterator is made; its iterator takes no position behind the list's end.
+      // A list may get its items, or others, after the iterator is made; its iterator takes no position behind the
+      // list's end.
       if (!PyList_Check(parts[0].get()))
         return add(PlanOp::kIterator, object, Ref<>(), {sequence}, it->index);
       Register made = add(PlanOp::kIterator, object, Ref<>(), {sequence});

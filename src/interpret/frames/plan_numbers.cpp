@@ -19,7 +19,8 @@ using breaks::PlanOp;
 using breaks::Register;
 
 namespace {
-// A size as a value that an exported graph gives out. An input is no output, since a plan reads it where the graph's caller has it.
+// A size as a value that an exported graph gives out. An input is no output, since a plan reads it where the graph's
+// caller has it.
 Ref<> givenOut(Tracer& t, const symbolic::Expr* expr) {
   Ref<> node = symNode(t, symbolic::Dim::of(expr));
   if (!graph::isStandIn(node.get()) || graph::asStandIn(node.get())->node->op != graph::Op::kInput)

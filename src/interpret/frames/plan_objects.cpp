@@ -146,7 +146,8 @@ Register PlanBuilder::partial(PyObject* object) {
 std::optional<Register> PlanBuilder::callable(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyFunction_Check(object)) {
-    // A function that the trace did not make and that has no source is reached through a class or module that is guarded.
+    // A function that the trace did not make and that has no source is reached through a class or module that is
+    // guarded.
     values::Info* info = t_.values.find(object);
     return info != nullptr ? function(object) : constant(object);
   }

@@ -45,7 +45,8 @@ void runAgain(Captured& captured, uint64_t at, Reason reason, const std::string&
 bool breaksEarlier(Tracer& tracer, Captured& captured) {
   const Broke& broke = tracer.ending.broke();
   if (!tracer.ending.restarts()) {
-    // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
+    // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real
+    // interpreter.
     for (const auto& frame : tracer.frames.all()) {
       if (!frame->getattr_follows) continue;
       tracer.ending.restartAt(frame->entered_at, broke.reason);

@@ -7,8 +7,9 @@
 
 namespace stator::interpret {
 
-// Interprets until the frame returns or the trace has to end. What cannot be undone makes it start over with a break before (and leaves
-// that break in `options`), or as it is. Throws InternalError if stator is wrong, PythonError if Ctrl-C arrived.
+// Interprets until the frame returns or the trace has to end. What cannot be undone makes it start over with a break
+// before (and leaves that break in `options`), or as it is. Throws InternalError if stator is wrong, PythonError if
+// Ctrl-C arrived.
 Captured trace(StatorFrame* frame, TraceOptions& options);
 
 }  // namespace stator::interpret

@@ -89,7 +89,8 @@ bool isPolyfill(PyCodeObject* code) {
   return file != nullptr && std::string_view(file).find("/stator/polyfills/") != std::string::npos;
 }
 
-// How many calls deep the innermost frame is for the program: what we trace in the place of a function is that one call.
+// How many calls deep the innermost frame is for the program: what we trace in the place of a function is that one
+// call.
 Py_ssize_t depthOf(const Tracer& tracer) {
   Py_ssize_t depth = 0;
   for (size_t i = 1; i < tracer.frames.size(); ++i) {

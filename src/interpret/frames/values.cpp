@@ -110,9 +110,11 @@ Flow loadAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  // CPython leaves (function, self) for a method and (NULL, callable) for anything else; so do we, and a bound method is never made.
+  // CPython leaves (function, self) for a method and (NULL, callable) for anything else; so do we, and a bound method
+  // is never made.
   PyObject *owner = frame.top(), *name = nameAt(frame, instr.oparg);
-  // An AttributeError of a property is not told what it is about here, unless the class has its own way with attributes.
+  // An AttributeError of a property is not told what it is about here, unless the class has its own way with
+  // attributes.
   const bool plain = typeOf(tracer, owner)->tp_getattro == PyObject_GenericGetAttr;
   STATOR_VALUE(value, settle(tracer, plain ? getAttrOrNull(tracer, owner, name)
                                            : getAttr(tracer, owner, name)));

@@ -1,4 +1,5 @@
-// Methods of the built-in containers. Those that only move references take any element; those that compare or hash want plain ones.
+// Methods of the built-in containers. Those that only move references take any element; those that compare or hash want
+// plain ones.
 #include "interpret/library/containers.h"
 
 #include "interpret/calls/calls.h"
@@ -33,7 +34,8 @@ namespace {
 
 Ref<> none() { return newRef(Py_None); }
 
-// ---- list ------------------------------------------------------------------------------------------------------------------------------
+// ---- list
+// ------------------------------------------------------------------------------------------------------------------------------
 
 Out listAppend(Tracer& t, const Args& args) {
   NEED(2, "append");
@@ -51,7 +53,8 @@ Out listAppend(Tracer& t, const Args& args) {
   return none();
 }
 
-// Whether taking the items may run code of the program, which may look at the container that they are put into, or raise half way.
+// Whether taking the items may run code of the program, which may look at the container that they are put into, or
+// raise half way.
 bool iterationRunsCode(PyObject* iterable) {
   if (isTraceIterator(iterable)) return true;
   if (graph::isStandIn(iterable) || values::isScalar(iterable)) return false;
@@ -224,7 +227,8 @@ Out sequenceRemove(Tracer& t, const Args& args) {
   return none();
 }
 
-// ---- dict ------------------------------------------------------------------------------------------------------------------------------
+// ---- dict
+// ------------------------------------------------------------------------------------------------------------------------------
 
 // A method of a dict that hashes its first argument once, where that runs code of the program.
 bool isOwnKeyed(Tracer& t, const Args& args) {
@@ -350,7 +354,8 @@ Out dictFromKeys(Tracer& t, const Args& args) {
   return dict;
 }
 
-// ---- set -------------------------------------------------------------------------------------------------------------------------------
+// ---- set
+// -------------------------------------------------------------------------------------------------------------------------------
 
 // An element is about the number that a size is.
 template <bool writes>
@@ -392,7 +397,8 @@ SET_OPERATION(setIntersection, false, "intersection")
 SET_OPERATION(setDifference, false, "difference")
 SET_OPERATION(setSymmetric, false, "symmetric_difference")
 SET_OPERATION(setIsSubset, false, "issubset")
-// These two take an item, look, and stop at the first that decides. isdisjoint asks a set's subclass for its own iterator.
+// These two take an item, look, and stop at the first that decides. isdisjoint asks a set's subclass for its own
+// iterator.
 template <bool of_subclass>
 Out setOneByOne(Tracer& t, const Args& args, const char* method, const char* traced) {
   if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]) &&
@@ -416,7 +422,8 @@ SET_OPERATION(setIntersectionUpdate, true, "intersection_update")
 SET_OPERATION(setDifferenceUpdate, true, "difference_update")
 SET_OPERATION(setSymmetricUpdate, true, "symmetric_difference_update")
 
-// ---- deque -----------------------------------------------------------------------------------------------------------------------------
+// ---- deque
+// -----------------------------------------------------------------------------------------------------------------------------
 
 Out dequeAppend(Tracer& t, const Args& args) {
   NEED(2, "append");
@@ -489,7 +496,8 @@ Out defaultDictCall(Tracer& t, const Args& args) {
 }
 Out moveToEnd(Tracer& t, const Args& args) { return onContents<true>(t, args, "move_to_end"); }
 
-// ---- str -------------------------------------------------------------------------------------------------------------------------------
+// ---- str
+// -------------------------------------------------------------------------------------------------------------------------------
 
 Out strJoin(Tracer& t, const Args& args) {
   NEED(2, "join");

@@ -97,8 +97,8 @@ Out filterCall(Tracer& t, const Args& args) {
   return t.made(makeTraceIterator(IteratorKind::kFilter, {newRef(args.values[0]), part}));
 }
 
-// A class with a __reversed__ of its own, or with other methods that reversed() asks of what has none in C (or iter() of a dict, which
-// stands for dict's own here).
+// A class with a __reversed__ of its own, or with other methods that reversed() asks of what has none in C (or iter()
+// of a dict, which stands for dict's own here).
 bool reversesOtherwise(Tracer& t, PyObject* sequence) {
   if (graph::isStandIn(sequence) || isTraceIterator(sequence)) return false;
   PyTypeObject* type = Py_TYPE(sequence);

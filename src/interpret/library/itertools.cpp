@@ -163,8 +163,8 @@ Out tee(Tracer& t, const Args& args) {
   return out;
 }
 
-// product, permutations, combinations: they take all items first and only move references from then on, so CPython's own run over trace
-// values.
+// product, permutations, combinations: they take all items first and only move references from then on, so CPython's
+// own run over trace values.
 Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
   // product() alone has a keyword that says nothing about one of the iterables.
   PyObject* repeat = args.keyword("repeat");

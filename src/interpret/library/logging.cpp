@@ -1,4 +1,5 @@
-// Calls of loggers that are silent at their level: the level is looked up as logging does, each step guarded, and nothing else happens.
+// Calls of loggers that are silent at their level: the level is looked up as logging does, each step guarded, and
+// nothing else happens.
 #include "interpret/calls/calls.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"

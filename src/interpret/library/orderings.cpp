@@ -29,7 +29,8 @@ Out sumCall(Tracer& t, const Args& args) {
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   Ref<> total = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
   if (PyGen_CheckExact(args.values[0]) && args.values.size() == (start != nullptr ? 2u : 1u)) {
-    // Each step of a generator from outside is a break: a function of ours has frames to go on from, and its sums are in graphs.
+    // Each step of a generator from outside is a break: a function of ours has frames to go on from, and its sums are
+    // in graphs.
     Args summed;
     summed.values = {args.values[0], total.get()};
     summed.positional = 2;
@@ -188,7 +189,8 @@ Flow firstRun(Order& order, const Less& less, size_t& run) {
   return Flow::kOk;
 }
 
-// The same where falling runs hold equal items: each group of them is turned round at once, and all of them again with the whole.
+// The same where falling runs hold equal items: each group of them is turned round at once, and all of them again with
+// the whole.
 template <class Order, class Less>
 Flow firstRunWithEquals(Order& order, const Less& less, size_t& run) {
   const size_t size = order.size();
@@ -244,8 +246,8 @@ Flow mergeRuns(Order& order, const Less& less) {
   return Flow::kOk;
 }
 
-// Sorts by keys that only Python code can compare: the order of the comparisons is that of list.sort, which takes a run that is there
-// already and puts the rest in by binary insertion; from 64 items on it does more than that.
+// Sorts by keys that only Python code can compare: the order of the comparisons is that of list.sort, which takes a run
+// that is there already and puts the rest in by binary insertion; from 64 items on it does more than that.
 Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
   Py_ssize_t n = PyList_GET_SIZE(items.get());
   if (n >= 64)
@@ -286,7 +288,8 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
     PyList_Append(pairs.get(), item_key.get());
   }
   if (!isNativeSafe(t, pairs.get())) return sortByComparing(t, items, pairs, reverse);
-  // Native sort of (key, position): positions keep it stable and are never reached by a tie of keys that compare equal only.
+  // Native sort of (key, position): positions keep it stable and are never reached by a tie of keys that compare equal
+  // only.
   Ref<> positions = stealRef(PyList_New(0));
   for (Py_ssize_t i = 0; i < n; ++i) {
     Ref<> index = stealRef(PyLong_FromSsize_t(i));

@@ -38,8 +38,8 @@ Out noSubclasses(Tracer& t, PyTypeObject* type) {
   return t.made(stealRef(PyList_New(0)));
 }
 
-// cls.__subclasses__(). A class keeps its subclasses in a dict of its own, by their addresses: as long as its keys are these, so are the
-// classes, which the capture holds.
+// cls.__subclasses__(). A class keeps its subclasses in a dict of its own, by their addresses: as long as its keys are
+// these, so are the classes, which the capture holds.
 Out subclasses(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
@@ -62,7 +62,8 @@ Out subclasses(Tracer& t, const Args& args) {
   return t.made(list);
 }
 
-// descriptor.__get__(object) of an attribute that is written in C: what object.name gives, if that is where it is found.
+// descriptor.__get__(object) of an attribute that is written in C: what object.name gives, if that is where it is
+// found.
 Out getOfDescriptor(Tracer& t, const Args& args) {
   if (args.positional < 2 || args.keywordCount() != 0 || args.values[1] == Py_None)
     return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute in C");

@@ -1,5 +1,5 @@
-// warnings.warn: the filters are read in the trace, each of them guarded. What is no error is given to warnings when the captured part has
-// run, as of the line that warns; whether it is shown then, is for its registry to say.
+// warnings.warn: the filters are read in the trace, each of them guarded. What is no error is given to warnings when
+// the captured part has run, as of the line that warns; whether it is shown then, is for its registry to say.
 #include "base/check.h"
 #include "interpret/calls/calls.h"
 #include "interpret/core/outside.h"

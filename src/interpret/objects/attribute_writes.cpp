@@ -158,7 +158,8 @@ Flow changeClass(Tracer& tracer, PyObject* object, PyObject* type) {
   noteWrite(tracer, object);
   tracer.frames.commit();
   Ref<> before = newRef(reinterpret_cast<PyObject*>(Py_TYPE(object)));
-  // CPython says which classes may take each other's place. What it does to the object it would do at this point anyway.
+  // CPython says which classes may take each other's place. What it does to the object it would do at this point
+  // anyway.
   if (Py_TYPE(classDescriptor())->tp_descr_set(classDescriptor(), object, type) != 0)
     return tracer.raiseCurrentError();
   tracer.classes.change(object, std::move(before), type);

@@ -334,8 +334,8 @@ Out getAttr(Tracer& tracer, PyObject* object, PyObject* name) {
 
 namespace {
 
-// Reached from the driven frame, where another call may find another function of equal code; a class or a namespace that the entry
-// knows has just this one.
+// Reached from the driven frame, where another call may find another function of equal code; a class or a namespace
+// that the entry knows has just this one.
 bool isPassed(const Source* source) {
   while (source->base != nullptr) source = source->base;
   return source->kind != SourceKind::kPinned;

@@ -7,7 +7,8 @@ namespace stator::interpret {
 
 // What PyObject_GetAttr adds to an AttributeError that has no `name` and `obj` yet.
 void nameAttribute(Tracer& tracer, PyObject* object, PyObject* name);
-// The same where the exception leaves the frame of a property, descriptor or __getattr__, which keeps (object, name) as its `instance`.
+// The same where the exception leaves the frame of a property, descriptor or __getattr__, which keeps (object, name) as
+// its `instance`.
 void noteAttribute(Tracer& tracer, const SymbolicFrame& frame);
 
 bool isDictMethod(PyObject* hook);  // a method of dict's, in C

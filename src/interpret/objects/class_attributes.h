@@ -6,8 +6,8 @@
 
 namespace stator::interpret {
 
-// __thisclass__, __self__ or __self_class__ of a super object itself: asked for as an attribute it is looked up behind a class, where there
-// may be another super.
+// __thisclass__, __self__ or __self_class__ of a super object itself: asked for as an attribute it is looked up behind
+// a class, where there may be another super.
 inline Ref<> superPart(PyObject* super, const char* name) {
   PyObject* member = PyDict_GetItemString(stator_type_dict(&PySuper_Type), name);
   return stealRef(

@@ -16,7 +16,8 @@ Out typeLookup(Tracer& tracer, PyTypeObject* type, PyObject* name);
 Out classAttrValue(Tracer& tracer, PyTypeObject* owner, PyObject* name, PyObject* raw);
 // The source of the raw entry in the class that has it, for descriptors that carry functions.
 const sources::Source* classEntry(Tracer& tracer, PyTypeObject* type, PyObject* name);
-// What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was written there.
+// What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was
+// written there.
 PyObject* writtenInClass(Tracer& tracer, PyTypeObject* type, PyObject* name);
 // A class that the trace has made.
 bool isMadeClass(Tracer& tracer, PyObject* object);

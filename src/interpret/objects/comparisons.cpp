@@ -46,7 +46,8 @@ bool isSameContainer(PyObject* left, PyObject* right) {
 
 bool isContainer(PyObject* value) { return isSameContainer(value, value); }
 
-// A class made from a built-in one that compares in a way of its own, in Python or by another slot (`__eq__ = object.__eq__`).
+// A class made from a built-in one that compares in a way of its own, in Python or by another slot (`__eq__ =
+// object.__eq__`).
 bool comparesOtherwise(PyTypeObject* type) {
   if (!stator_is_user_class(type)) return false;
   for (PyTypeObject* base :
@@ -186,7 +187,8 @@ Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>&
   return boolean(wanted);
 }
 
-// `descriptor.__get__` as an object of C, and as the trace binds it: the same slot of the very same object. Ok with null: they are not these.
+// `descriptor.__get__` as an object of C, and as the trace binds it: the same slot of the very same object. Ok with
+// null: they are not these.
 Out compareWrappers(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (stator_is_method_wrapper(right)) std::swap(left, right);
   if (!stator_is_method_wrapper(left) || !PyMethod_Check(right) ||

@@ -87,7 +87,8 @@ Out contents(Tracer& tracer, PyObject* container) {
   return shadow;
 }
 
-// While a list is sorted it is empty, and CPython finds out about writes to it: that there were any, not what came of them.
+// While a list is sorted it is empty, and CPython finds out about writes to it: that there were any, not what came of
+// them.
 bool isBeingSorted(Tracer& tracer, PyObject* container) {
   return PyList_Check(container) && reinterpret_cast<PyListObject*>(container)->allocated == -1 &&
          !tracer.isMade(container);
@@ -130,7 +131,8 @@ bool hasWrites(const values::Info* info) {
   return info != nullptr && (info->overlay || info->dirty);
 }
 
-// Native code would see the class without what the trace has written to it, and would run what its metaclass says of its text.
+// Native code would see the class without what the trace has written to it, and would run what its metaclass says of
+// its text.
 bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
   if (hasWrittenClass(tracer, reinterpret_cast<PyTypeObject*>(object))) return false;
   PyTypeObject* meta = Py_TYPE(object);

@@ -1,11 +1,13 @@
-// What containers from outside hold: a working copy, guarded whole, once the program looks into one; what it writes before that.
+// What containers from outside hold: a working copy, guarded whole, once the program looks into one; what it writes
+// before that.
 #pragma once
 
 #include "interpret/core/tracer.h"
 
 namespace stator::interpret {
 
-// The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
+// The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object
+// itself.
 Out contents(Tracer& tracer, PyObject* container);
 Out contentsForWrite(Tracer& tracer, PyObject* container);
 // A list from outside, under way in list.sort().

@@ -1,4 +1,5 @@
-// decimal.Decimal: numbers without state, but what is computed of them depends on the thread's context, and leaves flags there.
+// decimal.Decimal: numbers without state, but what is computed of them depends on the thread's context, and leaves
+// flags there.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -9,7 +10,8 @@ namespace stator::interpret {
 
 bool isDecimal(PyObject* object);
 
-// Around native code that computes with decimals: `finish` breaks where it has set flags of the context, and guards the context otherwise.
+// Around native code that computes with decimals: `finish` breaks where it has set flags of the context, and guards the
+// context otherwise.
 class DecimalFold {
  public:
   DecimalFold(Tracer& tracer, std::initializer_list<PyObject*> operands);

@@ -195,7 +195,8 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
                      tracer.world.child(SourceKind::kGenericAttr, info->source, name.get()));
 }
 
-// functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.
+// functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the
+// instance dict.
 Out readCachedProperty(Tracer& tracer, PyObject* object, PyObject* function, PyObject* name) {
   STATOR_VALUE(value, tracer.above.callNested(function, {object}));
   STATOR_FLOW(storeInstanceAttr(tracer, object, name, value.get()));

@@ -103,7 +103,8 @@ bool requiresGrad(PyObject* value) {
          !everyItem(value, [](PyObject* item) { return !requiresGrad(item); });
 }
 
-// Whether autograd looks at what the written tensor is a view of, and whether it is a leaf: tensors of zeros are other ones.
+// Whether autograd looks at what the written tensor is a view of, and whether it is a leaf: tensors of zeros are other
+// ones.
 bool asksAboutViews(PyObject* target, const Args& args, const std::vector<PyObject*>& now,
                     bool grad_enabled) {
   return grad_enabled && std::any_of(now.begin(), now.end(), requiresGrad) &&
@@ -112,7 +113,8 @@ bool asksAboutViews(PyObject* target, const Args& args, const std::vector<PyObje
 
 }  // namespace
 
-// The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
+// The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a
+// break is as good.
 Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now) {
   if (!hasHandler(t) || t.graphs.nested() || t.torch_function.relevant()) return Ref<>();
   // The question is asked here and now: of what the trace has switched, only gradients can be so for its time.
@@ -197,7 +199,8 @@ std::string mismatchText(Tracer& tracer, PyFunctionObject* function, const Args&
 }  // namespace
 
 Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
-  // A function with the same parameters and an empty body, called with as many arguments: CPython finds what does not fit.
+  // A function with the same parameters and an empty body, called with as many arguments: CPython finds what does not
+  // fit.
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   Ref<> replace = stealRef(PyObject_GetAttrString(function->func_code, "replace"));
@@ -236,7 +239,8 @@ Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
 
 namespace {
 
-// A module has other words where it has no name, or is being imported: CPython finds them, as far as it sees what the trace sees.
+// A module has other words where it has no name, or is being imported: CPython finds them, as far as it sees what the
+// trace sees.
 Flow setModuleError(Tracer& tracer, PyObject* module, PyObject* name) {
   PyObject* dict = PyModule_GetDict(module);
   values::Info* info = dict != nullptr ? tracer.values.find(dict) : nullptr;

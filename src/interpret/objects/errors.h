@@ -19,7 +19,8 @@ Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name);
 // one %U
 Flow raiseNameError(Tracer& tracer, PyObject* type, const char* format, PyObject* name);
 
-// The error that the operation raises for these arguments, where some frame of the trace handles it; ok with null: none does.
+// The error that the operation raises for these arguments, where some frame of the trace handles it; ok with null: none
+// does.
 Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now);
 
 }  // namespace stator::interpret

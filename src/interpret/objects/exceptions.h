@@ -1,5 +1,5 @@
-// Exceptions made in the trace. They are real objects without a traceback: the frames that eager would show in it do not exist. What the
-// program gets for one instead is a TraceTraceback, which can be handed around but not looked into.
+// Exceptions made in the trace. They are real objects without a traceback: the frames that eager would show in it do
+// not exist. What the program gets for one instead is a TraceTraceback, which can be handed around but not looked into.
 #pragma once
 
 #include "base/ref.h"

@@ -1,4 +1,5 @@
-// Attributes of objects themselves: their __dict__, read and guarded by name, and what it is when it comes up as a dict.
+// Attributes of objects themselves: their __dict__, read and guarded by name, and what it is when it comes up as a
+// dict.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -20,8 +21,8 @@ bool hasInstanceDict(PyObject* object);
 // the instance dict alone, guarded; ok with a null Ref: not there
 Out instanceAttr(Tracer& tracer, PyObject* object, PyObject* name);
 
-// An object from outside and its __dict__ may come up by two ways (`d = vars(self)` before a break): they are told to be one. Asked where an
-// object is first looked at (with `writes`: written to), and where a dict is first written to.
+// An object from outside and its __dict__ may come up by two ways (`d = vars(self)` before a break): they are told to
+// be one. Asked where an object is first looked at (with `writes`: written to), and where a dict is first written to.
 Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);
 Flow linkOwner(Tracer& tracer, PyObject* dict);
 bool isItsOwnDict(Tracer& t, PyObject* object);

@@ -52,7 +52,8 @@ Ref<> concreteSlice(Tracer& tracer, PyObject* key) {
   return any ? stealRef(PySlice_New(start.get(), stop.get(), step.get())) : Ref<>();
 }
 
-// `C[...]`: the metaclass's __getitem__, or __class_getitem__. typing's own is run for real: it only builds a description of the type.
+// `C[...]`: the metaclass's __getitem__, or __class_getitem__. typing's own is run for real: it only builds a
+// description of the type.
 Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
   static PyObject* getitem = PyUnicode_InternFromString("__getitem__");
   static PyObject* class_getitem = PyUnicode_InternFromString("__class_getitem__");

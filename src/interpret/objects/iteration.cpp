@@ -32,7 +32,8 @@ bool isNativeMethod(PyObject* bound) {
          Py_TYPE(function)->tp_name == std::string_view("method-wrapper");
 }
 
-// As Tensor.__iter__: the views of unbind, which autograd lets nobody write to, and of which all are there before the first is asked for.
+// As Tensor.__iter__: the views of unbind, which autograd lets nobody write to, and of which all are there before the
+// first is asked for.
 Out overTensor(Tracer& tracer, PyObject* tensor) {
   constexpr int64_t kMost = 4096;
   static PyObject* const unbind = PyUnicode_InternFromString("unbind");
@@ -185,8 +186,8 @@ Out elementsOf(Tracer& tracer, PyObject* set) {
 
 }  // namespace
 
-// What a set's methods in C take for an iterable: how they go about it, and the order of what comes out, depends on whether it is a set or a
-// dict.
+// What a set's methods in C take for an iterable: how they go about it, and the order of what comes out, depends on
+// whether it is a set or a dict.
 Out setOperand(Tracer& tracer, PyObject* iterable) {
   const bool set = !graph::isStandIn(iterable) && PyAnySet_Check(iterable);
   const bool keyed = set || (!graph::isStandIn(iterable) && PyDict_CheckExact(iterable));
@@ -237,7 +238,8 @@ Flow fillList(Tracer& tracer, PyObject* list, PyObject* iterator, Py_ssize_t mos
   return Flow::kOk;
 }
 
-// Before list() and its like take the items they ask how many there are: what a class says to that is seen by whoever wrote it.
+// Before list() and its like take the items they ask how many there are: what a class says to that is seen by whoever
+// wrote it.
 Flow askForLength(Tracer& tracer, PyObject* iterable) {
   static PyObject* const length_name = PyUnicode_InternFromString("__len__");
   static PyObject* const hint_name = PyUnicode_InternFromString("__length_hint__");

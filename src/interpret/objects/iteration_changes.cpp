@@ -35,7 +35,8 @@ Ref<> countingIterator(PyObject* items, bool backwards) {
 
 namespace {
 
-// Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the trace does not.
+// Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the
+// trace does not.
 bool keysChanged(Tracer& t, PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
   if (PyAnySet_Check(container)) {
     if (index >= PyTuple_GET_SIZE(parts[0].get())) return false;

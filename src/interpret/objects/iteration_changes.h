@@ -5,15 +5,18 @@
 
 namespace stator::interpret {
 
-// How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets a new one.
+// How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets
+// a new one.
 Ref<> entriesHandedOut(PyObject* container);
 // The dict, set or deque (trace value) that a kSnapshot goes over; null: nothing that changes.
 Out changeable(Tracer& t, PyObject* owner);
-// Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step with the trace's.
+// Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step
+// with the trace's.
 Ref<> countingIterator(PyObject* items, bool backwards = false);
 // Before a step of a kSnapshot. Once told of a change, CPython's iterators say it each time.
 Flow checkUnchanged(Tracer& t, PyObject* object);
-// C's own iterator over a deque, which takes each step with the trace's; after a step of both: whether it found the deque changed.
+// C's own iterator over a deque, which takes each step with the trace's; after a step of both: whether it found the
+// deque changed.
 Ref<> watchDeque(PyObject* items);
 bool sawChange(const Ref<>& watch);
 // What a kSnapshot goes over has changed since in a way that CPython's iterator would notice.

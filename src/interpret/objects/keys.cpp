@@ -1,7 +1,8 @@
-// Dicts and sets whose keys have a __hash__ or __eq__ of their own, written in Python: the trace has to run these methods itself, at the
-// moments at which CPython's dict or set would. So the native operation is run on a copy, with the slots of the classes concerned answered
-// from a list. The first question that the list does not know ends this trial; the trace runs the method, adds what it gave, and tries again.
-// With all answers known the operation is done for real. So the calls and their order are CPython's, in tuples and frozensets too.
+// Dicts and sets whose keys have a __hash__ or __eq__ of their own, written in Python: the trace has to run these
+// methods itself, at the moments at which CPython's dict or set would. So the native operation is run on a copy, with
+// the slots of the classes concerned answered from a list. The first question that the list does not know ends this
+// trial; the trace runs the method, adds what it gave, and tries again. With all answers known the operation is done
+// for real. So the calls and their order are CPython's, in tuples and frozensets too.
 #include "interpret/objects/keys.h"
 
 #include "base/check.h"

@@ -12,7 +12,8 @@ Out hashOf(Tracer& tracer, PyObject* value);
 bool hasOwnKeys(Tracer& tracer, PyObject* value);
 // The key, or what it is made of, is to be hashed and compared by methods of its class, which keyed() asks for.
 Flow noteOwnKeys(Tracer& tracer, PyObject* key);
-// Runs native code that hashes and compares keys. `changed` is what it writes to, or null. Ok with null: it gave nothing, and no error.
+// Runs native code that hashes and compares keys. `changed` is what it writes to, or null. Ok with null: it gave
+// nothing, and no error.
 using KeyedOperation = std::function<PyObject*(PyObject* changed)>;
 Out keyed(Tracer& tracer, PyObject* changed, const KeyedOperation& operation);
 Out answerKeys(Tracer& tracer, PyObject* changed, const KeyedOperation& operation);

@@ -1,6 +1,6 @@
-// Tensors of one element whose value the trace knows, since the program made them of constants: `torch.tensor(16) * 2`. Reading them into
-// Python needs no break. Asked for only where a capture would have to end otherwise: the few operations are run for real then, on tensors
-// of our own.
+// Tensors of one element whose value the trace knows, since the program made them of constants: `torch.tensor(16) * 2`.
+// Reading them into Python needs no break. Asked for only where a capture would have to end otherwise: the few
+// operations are run for real then, on tensors of our own.
 #include "interpret/objects/known_scalars.h"
 
 #include "base/rebuilt.h"
@@ -140,7 +140,8 @@ Ref<> computedNow(Tracer& tracer, PyObject* stand_in) {
   return Evaluation(tracer.graphs.current(), true).tensor(stand_in);
 }
 
-// A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or not all are known.
+// A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or
+// not all are known.
 Ref<> knownSlices(Tracer& tracer, PyObject* index) {
   needStack();
   // x[torch.tensor(1)] is x[1] to torch too, which reads the number.

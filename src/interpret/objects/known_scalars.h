@@ -12,8 +12,8 @@ Ref<> computedNow(Tracer& tracer, PyObject* stand_in);
 Ref<> knownSlices(Tracer& tracer, PyObject* index);
 // An index whose tensors of one whole number are numbers that the graph reads; ok with null: it has none.
 Out readIndex(Tracer& tracer, PyObject* index);
-// An argument that is, or holds, tensors of whole numbers that are known, with ints in their places, as torch reads sizes; null: there is
-// nothing to replace.
+// An argument that is, or holds, tensors of whole numbers that are known, with ints in their places, as torch reads
+// sizes; null: there is nothing to replace.
 Ref<> knownSizes(Tracer& tracer, PyObject* argument);
 
 }  // namespace stator::interpret

@@ -31,7 +31,8 @@ bool readsLater(PyObject* result, const std::vector<PyObject*>& values) {
   });
 }
 
-// encode and decode, and the types that do the same, call a function of the program's where an error handler is not Python's own.
+// encode and decode, and the types that do the same, call a function of the program's where an error handler is not
+// Python's own.
 bool runsErrorHandler(PyObject* callable, const Args& args) {
   PyObject* types[] = {reinterpret_cast<PyObject*>(&PyUnicode_Type),
                        reinterpret_cast<PyObject*>(&PyBytes_Type),

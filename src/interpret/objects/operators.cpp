@@ -1,4 +1,5 @@
-// Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and in-place methods.
+// Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and
+// in-place methods.
 #include "interpret/objects/operators.h"
 
 #include "interpret/core/known.h"

@@ -60,7 +60,8 @@ void guardStoredHashes(Tracer& t, const Source* source, PyObject* hashes) {
                       nullptr, newRef(Py_True)});
 }
 
-// nn.Module._call_impl looks hook ids up in the dicts of flags beside the hooks; where these are empty, it does not matter what the ids are.
+// nn.Module._call_impl looks hook ids up in the dicts of flags beside the hooks; where these are empty, it does not
+// matter what the ids are.
 bool keysDoNotMatter(Tracer& t, values::Info* info) {
   const Source* source = info->source;
   if (!runsModuleCall(t) || source->kind != SourceKind::kAttr || info->overlay) return false;
@@ -119,8 +120,8 @@ Out listContents(Tracer& tracer, values::Info* info) {
   return shadow;
 }
 
-// A dict some of whose keys (tensors, modules) are hashed by identity, or by methods of their class: each key is known by its position, and
-// each value with it. What a key was hashed to when it was put there is a fact of its own.
+// A dict some of whose keys (tensors, modules) are hashed by identity, or by methods of their class: each key is known
+// by its position, and each value with it. What a key was hashed to when it was put there is a fact of its own.
 Out keyedByPosition(Tracer& tracer, PyObject* dict) {
   const Source* source = tracer.values.find(dict)->source;
   tracer.world.guard(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyDict_Size(dict)});

@@ -1,5 +1,5 @@
-// Instances of subclasses of str, int, float, complex and bytes, for C code that looks at the built-in value in them only; and addresses,
-// which are numbers that a trace may compare but never knows.
+// Instances of subclasses of str, int, float, complex and bytes, for C code that looks at the built-in value in them
+// only; and addresses, which are numbers that a trace may compare but never knows.
 #include "interpret/objects/scalars.h"
 
 #include "base/text.h"
@@ -43,7 +43,8 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(stator_type_entries(type), &position, &name, &entry)) {
-      // Special methods in C: `__str__ = int.__repr__` keeps to the value, `__eq__ = object.__eq__` and `__eq__ = str.__eq__` do not.
+      // Special methods in C: `__str__ = int.__repr__` keeps to the value, `__eq__ = object.__eq__` and `__eq__ =
+      // str.__eq__` do not.
       PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type ? PyDescr_TYPE(entry) : nullptr;
       if (!PyUnicode_Check(name) || harmless(utf8(name))) continue;
       const bool other =

@@ -16,7 +16,8 @@ Ref<> entryOf(Tracer& tracer, PyTypeObject* type, const char* name) {
 
 }  // namespace
 
-// By what types in C have under their special names; all else in a class was put there: functions, but numbers and properties too.
+// By what types in C have under their special names; all else in a class was put there: functions, but numbers and
+// properties too.
 bool isProgrammed(Tracer& tracer, PyTypeObject* type, const char* name) {
   Ref<> entry = entryOf(tracer, type, name);
   if (!entry) return false;

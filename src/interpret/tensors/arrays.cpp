@@ -1,6 +1,6 @@
-// NumPy arrays in traces. An array from outside is an input of the graph by way of the tensor that has its memory; what the program sees is an
-// instance of stator/polyfills/arrays.py's Array, whose methods put calls of NumPy into the graph. At an exit such an instance becomes the array
-// itself again.
+// NumPy arrays in traces. An array from outside is an input of the graph by way of the tensor that has its memory; what
+// the program sees is an instance of stator/polyfills/arrays.py's Array, whose methods put calls of NumPy into the
+// graph. At an exit such an instance becomes the array itself again.
 #include "interpret/tensors/arrays.h"
 
 #include "base/check.h"

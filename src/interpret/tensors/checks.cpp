@@ -1,7 +1,8 @@
-// Checks of the program on the data of tensors: `if bad.any(): raise ...`, `assert good`. Where one side of a branch does nothing but raise, the
-// trace goes on at the other side, and the graph gets a node that fails if that was wrong. A graph that fails is run again by the real
-// interpreter, which raises as eager does. So this is for graphs that can be run again: with other effects than random numbers from torch's
-// own generator, which is set back, there is a break at the check.
+// Checks of the program on the data of tensors: `if bad.any(): raise ...`, `assert good`. Where one side of a branch
+// does nothing but raise, the trace goes on at the other side, and the graph gets a node that fails if that was wrong.
+// A graph that fails is run again by the real interpreter, which raises as eager does. So this is for graphs that can
+// be run again: with other effects than random numbers from torch's own generator, which is set back, there is a break
+// at the check.
 #include "bytecode/opcodes.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbols.h"
@@ -65,7 +66,8 @@ bool canBeDrawnAgain(const graph::Node& node) {
 
 }  // namespace
 
-// The truth that a value has to have for a jump that is taken `if_true`, or else the program raises; none: it can go on either way.
+// The truth that a value has to have for a jump that is taken `if_true`, or else the program raises; none: it can go on
+// either way.
 std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode::Instr& instr,
                                  bool if_true) {
   PyObject* value = frame.top();

@@ -1,5 +1,6 @@
-// torch.distributed.tensor: DTensor's own functions are nodes of the graph, with meshes and placements as constants in them; what a tensor or
-// a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need nothing here (interpret/tensors/wrapper_tensors.cpp).
+// torch.distributed.tensor: DTensor's own functions are nodes of the graph, with meshes and placements as constants in
+// them; what a tensor or a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need
+// nothing here (interpret/tensors/wrapper_tensors.cpp).
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
@@ -32,7 +33,8 @@ bool guardMesh(Tracer& t, PyObject* mesh) {
   return true;
 }
 
-// As it is, whatever call it is for: constants, placements and meshes, in tuples and lists. Ok with null: something else.
+// As it is, whatever call it is for: constants, placements and meshes, in tuples and lists. Ok with null: something
+// else.
 Out asConstant(Tracer& t, PyObject* value) {
   needStack();
   if (graph::isStandIn(value)) return Ref<>();

@@ -1,4 +1,5 @@
-// The modes of __torch_function__ that are active in a trace: entered by `with`, pushed and popped by hand, counted, and a default device.
+// The modes of __torch_function__ that are active in a trace: entered by `with`, pushed and popped by hand, counted,
+// and a default device.
 #include "interpret/tensors/function_modes.h"
 
 #include "base/check.h"

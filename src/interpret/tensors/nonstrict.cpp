@@ -1,4 +1,5 @@
-// What functions under nonstrict_trace need of the tracer (stator/polyfills/nonstrict.py): objects of the program's own, as they are, in a node.
+// What functions under nonstrict_trace need of the tracer (stator/polyfills/nonstrict.py): objects of the program's
+// own, as they are, in a node.
 #include "interpret/tensors/nonstrict.h"
 
 #include "base/parts.h"
@@ -55,7 +56,8 @@ bool isPlainPart(Tracer& t, PyObject* object, int depth) {
 
 namespace {
 
-// The structure of arguments: made in the trace, of constants and classes, and of objects that are registered as constants.
+// The structure of arguments: made in the trace, of constants and classes, and of objects that are registered as
+// constants.
 bool isPlainSpec(Tracer& t, PyObject* spec) {
   needStack();
   static PyObject* const context_name = PyUnicode_InternFromString("_context");

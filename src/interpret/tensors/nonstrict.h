@@ -5,7 +5,8 @@
 
 namespace stator::interpret {
 
-// A constant, an object from outside (which is guarded to be the very one), or what is made of such: native code may have it as it is.
+// A constant, an object from outside (which is guarded to be the very one), or what is made of such: native code may
+// have it as it is.
 bool isPlainPart(Tracer& tracer, PyObject* object, int depth = 0);
 
 }  // namespace stator::interpret

@@ -1,6 +1,7 @@
-// torch.distributed's questions about the process: whether there is a process group, and this process's rank and the number of ranks in the
-// default one. The answers are constants, guarded by the group's identity; a call about another group runs outside of the graph. Collectives
-// that write in place are functional ones and a copy: stator/polyfills/collectives.py, which asks here about groups.
+// torch.distributed's questions about the process: whether there is a process group, and this process's rank and the
+// number of ranks in the default one. The answers are constants, guarded by the group's identity; a call about another
+// group runs outside of the graph. Collectives that write in place are functional ones and a copy:
+// stator/polyfills/collectives.py, which asks here about groups.
 #include "base/imports.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tables.h"

@@ -1,6 +1,7 @@
-// Python's own random numbers. What a generator from outside gives is drawn when the captured part runs, in the program's order and before
-// the graph, which gets the values as inputs: the stream and the generator's state afterwards are eager's. A generator that the trace has
-// made or seeded is in a known state: it is asked at capture, and put into its last state at the exit.
+// Python's own random numbers. What a generator from outside gives is drawn when the captured part runs, in the
+// program's order and before the graph, which gets the values as inputs: the stream and the generator's state
+// afterwards are eager's. A generator that the trace has made or seeded is in a known state: it is asked at capture,
+// and put into its last state at the exit.
 #include "interpret/tensors/random_draws.h"
 
 #include "interpret/core/arguments.h"
@@ -110,7 +111,8 @@ symbolic::Range rangeOf(std::string_view name, const Args& args, int64_t seen) {
   return range;
 }
 
-// A number that is drawn when the captured part runs: `seen` is another of its kind. Null: of no kind that a graph takes.
+// A number that is drawn when the captured part runs: `seen` is another of its kind. Null: of no kind that a graph
+// takes.
 Out drawnValue(Tracer& t, const char* name, breaks::Draw drawn, const Ref<>& seen,
                const Args& args) {
   const bool is_float = PyFloat_CheckExact(seen.get());

@@ -1,6 +1,7 @@
-// Functions that a graph calls: the bodies of higher-order operators (branches, loops, checkpoints, autograd functions) and of functorch's
-// transforms. A body is traced into a graph of its own, with inputs in the places of its operands. What it uses of the graphs around it
-// becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
+// Functions that a graph calls: the bodies of higher-order operators (branches, loops, checkpoints, autograd functions)
+// and of functorch's transforms. A body is traced into a graph of its own, with inputs in the places of its operands.
+// What it uses of the graphs around it becomes further operands. The operators themselves are spelled out in
+// stator/polyfills/, which call the functions registered here.
 
 #include "base/check.h"
 #include "base/rebuilt.h"
@@ -87,7 +88,8 @@ bool isOfPolyfills(PyObject* object) {
          std::string_view(utf8(home.get())).starts_with("stator.");
 }
 
-// Changes to what existed before the trace, and to the first `made` objects that the trace knows; equal numbers: none in between.
+// Changes to what existed before the trace, and to the first `made` objects that the trace knows; equal numbers: none
+// in between.
 uint64_t effectsSoFar(Tracer& t, size_t made) {
   uint64_t hash = t.effects.lruUses().size();
   auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
@@ -288,7 +290,8 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
                               "a value that was made inside of another function of the graph");
 }
 
-// The symbols of the operands' sizes are operands too: backends find each symbol of a function among its inputs (exports read them).
+// The symbols of the operands' sizes are operands too: backends find each symbol of a function among its inputs
+// (exports read them).
 void addSizes(Tracer& t, const std::vector<PyObject*>& operands, std::vector<Ref<>>& extras) {
   std::vector<const shapes::TensorMeta*> metas;
   for (PyObject* operand : operands) metas.push_back(graph::asStandIn(operand)->meta);
@@ -301,8 +304,8 @@ void addSizes(Tracer& t, const std::vector<PyObject*>& operands, std::vector<Ref
   }
 }
 
-// capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and then the extras;
-// `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
+// capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and
+// then the extras; `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
 Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
@@ -348,9 +351,9 @@ Out capture(Tracer& t, const Args& args) { return captureBodies(t, args, false);
 // capture_with_sizes(...): the same, with the symbols of the sizes among the extras.
 Out captureWithSizes(Tracer& t, const Args& args) { return captureBodies(t, args, true); }
 
-// capture_pair(forward, backward, operands): `forward(*operands)` gives (outputs, saved), `backward(*grads)` as many gradients as there
-// are operands. What the backward body uses of the forward one, or of the graphs around, the forward body hands over.
-// Gives (forward module, backward module, extras, which of the values handed over are among `saved`).
+// capture_pair(forward, backward, operands): `forward(*operands)` gives (outputs, saved), `backward(*grads)` as many
+// gradients as there are operands. What the backward body uses of the forward one, or of the graphs around, the forward
+// body hands over. Gives (forward module, backward module, extras, which of the values handed over are among `saved`).
 Out capturePair(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
   if (!allTensors(args.values[2]))

@@ -1,4 +1,5 @@
-// Attributes of tensors: facts, parts with a source of their own (grad), nodes of the graph, and what the user put there.
+// Attributes of tensors: facts, parts with a source of their own (grad), nodes of the graph, and what the user put
+// there.
 #include "interpret/tensors/tensor_attributes.h"
 
 #include "base/text.h"
@@ -68,8 +69,8 @@ graph::Node* gradFnNode() {
   return node;
 }
 
-// An autograd node of a result: known to be there, and nothing else is known. It belongs to no graph, so a program that does more with it
-// than to ask whether it is None gets a break where it was read.
+// An autograd node of a result: known to be there, and nothing else is known. It belongs to no graph, so a program that
+// does more with it than to ask whether it is None gets a break where it was read.
 Ref<> someGradFn(Tracer& t) {
   Ref<> made = graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.autograd.graph.Node"));
   t.values.addMade(made.get(), t.frames.instruction());
@@ -91,7 +92,8 @@ bool isDataOf(PyObject* target) {
          known::isOwnObject(target, "stator._contexts.data_of");
 }
 
-// The tensor that this one is a view of, as autograd has it; None: it is no view. Views of views have the first one's base.
+// The tensor that this one is a view of, as autograd has it; None: it is no view. Views of views have the first one's
+// base.
 Out baseOf(Tracer& t, PyObject* stand_in) {
   static PyObject* const name = PyUnicode_InternFromString("_base");
   Ref<> at = newRef(stand_in);
@@ -275,7 +277,8 @@ Flow setGrad(Tracer& t, PyObject* stand_in, PyObject* name, PyObject* value) {
       return t.breakWith(Reason::kUnsupportedMutation,
                          "sets a gradient that does not fit the tensor");
     }
-    // A gradient of other strides is taken too; one that is part of autograd's own graph would close a cycle that only torch can see.
+    // A gradient of other strides is taken too; one that is part of autograd's own graph would close a cycle that only
+    // torch can see.
   }
   writeOverlay(t, info, name, value);
   return Flow::kOk;
@@ -285,7 +288,8 @@ Flow setGrad(Tracer& t, PyObject* stand_in, PyObject* name, PyObject* value) {
 
 namespace {
 
-// By some operation so far. What autograd has kept of it for gradients is the tensor itself, whose data would be other data then.
+// By some operation so far. What autograd has kept of it for gradients is the tensor itself, whose data would be other
+// data then.
 bool isUsed(Tracer& t, const graph::Node* tensor) {
   static PyObject* const detach = PyUnicode_InternFromString("detach");
   PyObject* set = torchObject("stator._contexts.set_traced_data");
@@ -304,7 +308,8 @@ bool isUsed(Tracer& t, const graph::Node* tensor) {
   return used;
 }
 
-// `t.data = value` in a graph that a backend traces: an input whose facts stay what they are, since gradients of uses before have its sizes.
+// `t.data = value` in a graph that a backend traces: an input whose facts stay what they are, since gradients of uses
+// before have its sizes.
 bool takesTracedData(Tracer& t, PyObject* stand_in, PyObject* value) {
   const graph::StandIn* tensor = graph::asStandIn(stand_in);
   const shapes::TensorMeta &own = *tensor->meta, &other = *graph::asStandIn(value)->meta;
@@ -327,7 +332,8 @@ void uncountWrite(Tracer& t, PyObject* stand_in) {
   t.effects.callLate({uncount, {newRef(stand_in)}});
 }
 
-// Whether the graph gives other data to a tensor with this memory: AOTAutograd does that to inputs that it writes to in no other way.
+// Whether the graph gives other data to a tensor with this memory: AOTAutograd does that to inputs that it writes to in
+// no other way.
 bool hasNewData(Tracer& t, uint32_t storage) {
   const auto has_it = [&](PyObject* value) {
     return graph::isStandIn(value) && graph::asStandIn(value)->meta != nullptr &&
@@ -374,7 +380,8 @@ Flow writeToData(Tracer& tracer, PyObject* stand_in) {
   PyObject* owner = PyTuple_GET_ITEM(graph::asStandIn(data)->node->args.get(), 0);
   const graph::StandIn* tensor = graph::asStandIn(owner);
   const bool input = tensor->node->source != nullptr;
-  // What a backend that differentiates has kept of it for gradients would be found written to, and so would what its graph gives as `data`.
+  // What a backend that differentiates has kept of it for gradients would be found written to, and so would what its
+  // graph gives as `data`.
   if (tensor->meta->requires_grad && (!input || isUsed(tracer, tensor->node))) {
     const char* why = "writes to the data of what has gradients";
     if (const values::Info* info = tracer.values.find(data))
@@ -416,7 +423,8 @@ Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject*
   if (value != nullptr && graph::isStandIn(value) && graph::asStandIn(value)->meta != nullptr &&
       PyUnicode_Compare(name, data) == 0 && typeOf(tracer, value) == tensorType() &&
       (tracer.options.runs_as_captured || takesTracedData(tracer, stand_in, value))) {
-    // Where the graph runs as it was captured, it does the same to the real tensor. Other backends do so behind the graph.
+    // Where the graph runs as it was captured, it does the same to the real tensor. Other backends do so behind the
+    // graph.
     Args args;
     args.values = {stand_in, value};
     args.positional = 2;

@@ -378,7 +378,8 @@ bool isOfSymbols(PyObject* data, bool& any) {
   return symbolic::isSymbol(data) || PyLong_CheckExact(data) || PyFloat_CheckExact(data);
 }
 
-// torch.tensor and torch.as_tensor of sizes: backends that trace would take the numbers of this call. The same in operations.
+// torch.tensor and torch.as_tensor of sizes: backends that trace would take the numbers of this call. The same in
+// operations.
 bool isTensorOfSymbols(PyObject* target, const Args& args) {
   static PyObject* const tensor = torchObject("torch.tensor");
   static PyObject* const as_tensor = torchObject("torch.as_tensor");

@@ -50,7 +50,8 @@ bool mixesMeta(const std::vector<PyObject*>& tensors) {
 
 }  // namespace
 
-// Fakes take any device for one that is there; a graph with them would fail where it runs, or end the process in its backend.
+// Fakes take any device for one that is there; a graph with them would fail where it runs, or end the process in its
+// backend.
 Flow TensorCall::checkDevices() {
   // A wrapper decides for itself: that of nested tensors takes one without data as an example.
   if (!tracer_.options.runs_as_captured && !request_.wrapped && mixesMeta(involved()))
@@ -85,7 +86,8 @@ Flow TensorCall::checkLeafUse() {
   return Flow::kOk;
 }
 
-// Two of the tensors of a list that is written to (_foreach_add_) lie in one memory: what traces it computes both from the old value.
+// Two of the tensors of a list that is written to (_foreach_add_) lie in one memory: what traces it computes both from
+// the old value.
 bool TensorCall::sharesWritten() const {
   if (now_.empty() || !(PyList_Check(now_[0]) || PyTuple_Check(now_[0]))) return false;
   std::vector<PyObject*> tensors;
@@ -161,8 +163,8 @@ Flow TensorCall::checkChangedFacts() {
   return Flow::kOk;
 }
 
-// AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
-// taken without gradients says of itself that it is one, but no gradient comes to it.
+// AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a
+// leaf that is taken without gradients says of itself that it is one, but no gradient comes to it.
 Flow TensorCall::checkForAutograd() {
   if (tracer_.options.runs_as_captured) return Flow::kOk;
   bool leaf = false;

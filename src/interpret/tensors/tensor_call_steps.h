@@ -1,5 +1,5 @@
-// A call of a tensor operation under way, step by step: arguments as the graph keeps them, what comes out, whether it may be in this graph,
-// the node, its values, and what it did to its arguments.
+// A call of a tensor operation under way, step by step: arguments as the graph keeps them, what comes out, whether it
+// may be in this graph, the node, its values, and what it did to its arguments.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -34,7 +34,8 @@ class TensorCall {
   bool wasWritten(size_t tensor) const;
   const shapes::Inferred& inferred() const { return *answer_.inferred; }
 
-  // ---- arguments and what comes out (tensor_call.cpp) -----------------------------------------------------------------------------------
+  // ---- arguments and what comes out (tensor_call.cpp)
+  // -----------------------------------------------------------------------------------
   Flow takeArguments();
   void infer();
   void askWrappers(std::optional<tensor::TorchFunctionPause>& handlers_ran);
@@ -42,7 +43,8 @@ class TensorCall {
   Out withoutAnswer();
   Out withNumbers();
   Out withKnownSizes();
-  // ---- whether it may be in this graph (tensor_call_checks.cpp) -------------------------------------------------------------------------
+  // ---- whether it may be in this graph (tensor_call_checks.cpp)
+  // -------------------------------------------------------------------------
   Flow mayBeInGraph();
   Flow checkDevices();
   Flow checkLeafUse();
@@ -50,7 +52,8 @@ class TensorCall {
   Flow checkWrites();
   Flow checkChangedFacts();
   Flow checkForAutograd();
-  // ---- the node, its values, what it did to its arguments (tensor_call_results.cpp) -----------------------------------------------------
+  // ---- the node, its values, what it did to its arguments (tensor_call_results.cpp)
+  // -----------------------------------------------------
   bool onlyConstants() const;
   Out constants() const;
   void addNode();

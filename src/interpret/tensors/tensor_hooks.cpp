@@ -1,4 +1,5 @@
-// Hooks on tensors: of those from outside and of graphs that run as captured an effect, of others a part of the backward graph.
+// Hooks on tensors: of those from outside and of graphs that run as captured an effect, of others a part of the
+// backward graph.
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -77,7 +78,8 @@ bool isUnused(Tracer& t, PyObject* stand_in) {
   return true;
 }
 
-// Values of the graph under way that have hooks in it: what they were before, and the hooks in the order in which autograd asks them.
+// Values of the graph under way that have hooks in it: what they were before, and the hooks in the order in which
+// autograd asks them.
 struct HookedValues {
   struct Hooked {  // kept by the trace
     PyObject* before = nullptr;
@@ -96,8 +98,8 @@ HookedValues& hookedValues(Tracer& t) {
   return values;
 }
 
-// A hook on a tensor that the graph makes and a backend differentiates: from here on the tensor is one with the hooks behind it in the
-// backward graph. Operations that had it before would not ask the hook.
+// A hook on a tensor that the graph makes and a backend differentiates: from here on the tensor is one with the hooks
+// behind it in the backward graph. Operations that had it before would not ask the hook.
 Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
   graph::StandIn* original = graph::asStandIn(tensor);
   HookedValues::Hooked hooked;
@@ -122,7 +124,8 @@ Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
   return unusableHandle(t);
 }
 
-// torch._dynamo.compiled_autograd makes graphs of whole backward passes. Whoever asks finds "no" where nobody has loaded it.
+// torch._dynamo.compiled_autograd makes graphs of whole backward passes. Whoever asks finds "no" where nobody has
+// loaded it.
 bool backwardIsCompiled() {
   PyObject* module =
       PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.compiled_autograd");
@@ -133,8 +136,9 @@ bool backwardIsCompiled() {
   return on && on.get() == Py_True;
 }
 
-// Then the hook is asked by that graph, and may do whatever Python can: the graph that is captured registers a call of what the state has
-// under a name, and the plan writes the hook there when the graph has run. The state is an input, a new one for each call.
+// Then the hook is asked by that graph, and may do whatever Python can: the graph that is captured registers a call of
+// what the state has under a name, and the plan writes the hook there when the graph has run. The state is an input, a
+// new one for each call.
 Out hookInState(Tracer& t, PyObject* tensor, PyObject* hook) {
   STATOR_VALUE(on, t.above.callNested(torchObject("stator.polyfills.backward_state.is_on"), {}));
   if (on.get() != Py_True) return t.breakWith(Reason::kCallsOutside, "register_hook");
@@ -177,12 +181,14 @@ Out hookInState(Tracer& t, PyObject* tensor, PyObject* hook) {
   return unusableHandle(t);
 }
 
-// A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can ask for gradients.
+// A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can
+// ask for gradients.
 Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
     return t.breakWith(Reason::kRaises, "register_hook");
   graph::StandIn* tensor = graph::asStandIn(args.values[0]);
-  // One of a tensor that the graph makes, too, where the graph runs as it was captured: it gives that tensor out, with autograd's own node.
+  // One of a tensor that the graph makes, too, where the graph runs as it was captured: it gives that tensor out, with
+  // autograd's own node.
   bool outside = (tensor->node->source != nullptr || (t.options.runs_as_captured && !leaf)) &&
                  tensor->node->home == &t.graphs.current() && !isCast(args.values[0]);
   t.torch.noteGradsMatter();

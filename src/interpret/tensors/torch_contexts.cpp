@@ -1,6 +1,6 @@
-// torch's context managers that become nodes of the graph: autocast and inference mode, under the names that TorchDynamo gives them. The
-// graph enters and leaves them by itself, so both ends have to lie in it: a trace that ends in between starts over and breaks at the
-// entry, and what follows is captured under the real state.
+// torch's context managers that become nodes of the graph: autocast and inference mode, under the names that
+// TorchDynamo gives them. The graph enters and leaves them by itself, so both ends have to lie in it: a trace that ends
+// in between starts over and breaks at the entry, and what follows is captured under the real state.
 #include "interpret/tensors/torch_contexts.h"
 
 #include "base/error_aside.h"

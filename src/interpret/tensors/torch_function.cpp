@@ -1,6 +1,7 @@
-// __torch_function__: of tensor subclasses, of objects that are no tensors, and of modes. A call of torch's with such arguments is handed
-// to the Python handler, which is traced like any other function. Below the handlers the graph sees plain tensors: an instance of a
-// subclass is a stand-in whose apparent type is the subclass, and becomes a real one where it leaves the trace.
+// __torch_function__: of tensor subclasses, of objects that are no tensors, and of modes. A call of torch's with such
+// arguments is handed to the Python handler, which is traced like any other function. Below the handlers the graph sees
+// plain tensors: an instance of a subclass is a stand-in whose apparent type is the subclass, and becomes a real one
+// where it leaves the trace.
 #include "interpret/tensors/torch_function.h"
 
 #include "base/check.h"
@@ -468,7 +469,8 @@ Out handleTorchFunction(Tracer& t, const Args& args) {
 
 }  // namespace
 
-// Plain calls of a subclass without a Python __new__: torch's old constructor, of which the form with one tensor is an alias of it.
+// Plain calls of a subclass without a Python __new__: torch's old constructor, of which the form with one tensor is an
+// alias of it.
 Out newTensorOf(Tracer& tracer, PyTypeObject* type, const Args& args) {
   if (args.positional == 1 && args.keywordCount() == 0 && graph::isStandIn(args.values[0]) &&
       graph::asStandIn(args.values[0])->meta != nullptr && !hasOwnDispatch(type) &&

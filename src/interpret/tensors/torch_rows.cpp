@@ -42,7 +42,8 @@ Out setGradEnabled(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0]))
     return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
   bool enabled = args.values[0] == Py_True;
-  // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
+  // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the
+  // graph.
   PyObject* file = t.frames.innermost().code->code()->co_filename;
   bool own = std::string_view(utf8(file)).ends_with("torch/autograd/grad_mode.py");
   if (enabled == t.torch.now().grad_enabled && own) return newRef(Py_None);
@@ -146,7 +147,8 @@ Out operatorByName(Tracer& t, const Args& args) {
   return fromOutside(t, found.get(), t.world.sources().pinned(found.get()));
 }
 
-// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
+// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for
+// this thread.
 Out isCheckpointValid(Tracer& t, const Args&) {
   Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
   if (!valid) return t.raiseCurrentError();
@@ -155,7 +157,8 @@ Out isCheckpointValid(Tracer& t, const Args&) {
              : Out(t.breakWith(Reason::kCallsOutside, "inside of a backward pass"));
 }
 
-// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the tensor itself.
+// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the
+// tensor itself.
 Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op, PyObject* target,
                      const char* polyfill) {
   const shapes::TensorMeta* meta =

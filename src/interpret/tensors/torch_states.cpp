@@ -1,7 +1,8 @@
-// States of the process that a program sets for a while: which attention kernels may be used, whether saved-tensor hooks are allowed, the
-// default dtype. A setter becomes a node, so that what follows it in the graph runs under the new state; the trace remembers what it set, and where it ends
-// in another state than it began, the plan sets that state (a backend may have traced the node away). A graph that ends at a break, or
-// fails half way, leaves the states as it found them.
+// States of the process that a program sets for a while: which attention kernels may be used, whether saved-tensor
+// hooks are allowed, the default dtype. A setter becomes a node, so that what follows it in the graph runs under the
+// new state; the trace remembers what it set, and where it ends in another state than it began, the plan sets that
+// state (a backend may have traced the node away). A graph that ends at a break, or fails half way, leaves the states
+// as it found them.
 #include "interpret/tensors/torch_states.h"
 
 #include "base/check.h"
@@ -73,8 +74,8 @@ void setAt(graph::Node* mark, size_t index) {
   mark->mutates = mark->sets_mode = true;
 }
 
-// Operations of torch's own, implemented in C, do not look at the states (but for those that save tensors with hooks, which are no such
-// functions): a node that sets one may as well stand before them.
+// Operations of torch's own, implemented in C, do not look at the states (but for those that save tensors with hooks,
+// which are no such functions): a node that sets one may as well stand before them.
 bool looksAtStates(const graph::Node& node) {
   if (node.op == graph::Op::kInput || node.op == graph::Op::kAttribute) return false;
   if (node.op == graph::Op::kCallMethod) return node.mutates;

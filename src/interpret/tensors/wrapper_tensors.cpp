@@ -1,6 +1,7 @@
-// Tensors whose class has its own __torch_dispatch__ and can be taken apart with __tensor_flatten__: quantised weights, nested and
-// distributed tensors. In the graph they are what they are, and a backend that differentiates takes them apart itself. The trace knows one by
-// a fake instance of its class (graph::Node::wrapper), on which each operation is run once to see what comes out.
+// Tensors whose class has its own __torch_dispatch__ and can be taken apart with __tensor_flatten__: quantised weights,
+// nested and distributed tensors. In the graph they are what they are, and a backend that differentiates takes them
+// apart itself. The trace knows one by a fake instance of its class (graph::Node::wrapper), on which each operation is
+// run once to see what comes out.
 #include "interpret/tensors/wrapper_tensors.h"
 
 #include "base/check.h"
@@ -128,8 +129,8 @@ Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, SizeKind kind,
   return stealRef(PyTuple_Pack(2, sizes.get(), strides.get()));
 }
 
-// Guards all that the class's operations may depend on: type, metadata, and the inner tensors at any depth. Ties their storages to the
-// wrapper's. Gives (sizes and strides or None, {name: the same of an inner tensor}).
+// Guards all that the class's operations may depend on: type, metadata, and the inner tensors at any depth. Ties their
+// storages to the wrapper's. Gives (sizes and strides or None, {name: the same of an inner tensor}).
 Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage, SizeKind kind) {
   const bool symbolic = kind != SizeKind::kNumbers;
   Ref<> parts = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._wrappers.describe"), raw,
@@ -179,7 +180,8 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
   return stealRef(PyTuple_Pack(2, outer.get(), inside.get()));
 }
 
-// Symbols need a ShapeEnv, which a first capture, where all sizes are numbers, does without. One for all fakes of a trace.
+// Symbols need a ShapeEnv, which a first capture, where all sizes are numbers, does without. One for all fakes of a
+// trace.
 void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullptr) {
   if (t.wrappers.any()) return;
   const bool marked = raw != nullptr && PyObject_HasAttrString(raw, "_dynamo_dynamic_indices");
@@ -289,7 +291,8 @@ Out wrapperAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
 
 namespace {
 
-// A frozen object of a class of Python's that the trace has made, as it is: no argument of a node can be one, so it goes into the function.
+// A frozen object of a class of Python's that the trace has made, as it is: no argument of a node can be one, so it
+// goes into the function.
 bool isFrozenObject(Tracer& t, PyObject* object) {
   static PyObject* const name = PyUnicode_InternFromString("__dataclass_params__");
   PyObject* params = _PyType_Lookup(Py_TYPE(object), name);
@@ -371,7 +374,8 @@ const Source* raggedSource(Tracer& tracer, PyObject* size) {
 
 namespace {
 
-// Offsets or lengths that the graph makes: nested tensors of the same ones have the same ragged size, so one fake stands for them.
+// Offsets or lengths that the graph makes: nested tensors of the same ones have the same ragged size, so one fake
+// stands for them.
 bool mayTellRaggedSizes(const graph::StandIn& value) {
   return value.node->op != graph::Op::kInput && value.meta != nullptr &&
          value.meta == value.node->meta && !value.node->wrapper && value.meta->sizes.size() == 1 &&

@@ -1,5 +1,5 @@
-// Writes that fail when they run, although their shapes fit: a graph that fails half way has done the rest already, so such an operation
-// is left to the real interpreter.
+// Writes that fail when they run, although their shapes fit: a graph that fails half way has done the rest already, so
+// such an operation is left to the real interpreter.
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 
@@ -106,7 +106,8 @@ bool isOfExpandedInput(Tracer& tracer, uint32_t storage) {
 
 namespace {
 
-// An autograd function writes without grad mode. Backends that differentiate take the write for a step of the graph's, with grad mode.
+// An autograd function writes without grad mode. Backends that differentiate take the write for a step of the graph's,
+// with grad mode.
 bool writesUnseen(Tracer& tracer, PyObject* target) {
   static PyObject* const apply = torchObject("torch.ops.higher_order.autograd_function_apply");
   return tracer.options.runs_as_captured && target == apply;

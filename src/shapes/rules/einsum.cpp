@@ -1,5 +1,6 @@
-// torch.einsum of two tensors. Sizes are easy; strides are those of the steps that torch takes: operands with the output's dims first, a
-// batched product (or a pointwise one where nothing is summed), and its dims in the output's order.
+// torch.einsum of two tensors. Sizes are easy; strides are those of the steps that torch takes: operands with the
+// output's dims first, a batched product (or a pointwise one where nothing is summed), and its dims in the output's
+// order.
 #include "shapes/call.h"
 
 #include <algorithm>
@@ -69,7 +70,8 @@ bool parse(std::string_view text, const Arg* const tensors[2], Equation& equatio
   return true;
 }
 
-// Of which dim of the permuted tensors a label is: those of the output first, then those that are summed, by their number.
+// Of which dim of the permuted tensors a label is: those of the output first, then those that are summed, by their
+// number.
 bool order(const Equation& equation, std::array<int, kMostDims>& dim_of, size_t& dims) {
   dim_of.fill(-1);
   dims = 0;
@@ -90,7 +92,8 @@ bool order(const Equation& equation, std::array<int, kMostDims>& dim_of, size_t&
   return true;
 }
 
-// The tensor with its dims in that order, of size one where it has none. Strides of those are nobody's, since they are broadcast.
+// The tensor with its dims in that order, of size one where it has none. Strides of those are nobody's, since they are
+// broadcast.
 bool permuted(const TensorMeta& meta, const Labels& labels,
               const std::array<int, kMostDims>& dim_of, size_t dims, Dims& sizes, Dims& strides) {
   sizes.assign(dims, Dim(1));
@@ -106,7 +109,8 @@ bool permuted(const TensorMeta& meta, const Labels& labels,
   return true;
 }
 
-// What a batched product gives: dims of both, of the left one, summed ones, of the right one, each of the groups in its order.
+// What a batched product gives: dims of both, of the left one, summed ones, of the right one, each of the groups in its
+// order.
 bool product(const Dims& left, const Dims& right, size_t output, Dims& sizes, Dims& strides) {
   std::vector<size_t> groups[4];
   Dim flat[3] = {Dim(1), Dim(1), Dim(1)};

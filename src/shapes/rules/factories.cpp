@@ -183,7 +183,8 @@ bool randperm(Call& call) {
   return addFactory(call, {count}, options);
 }
 
-// zeros_like(input, dtype, layout, device, pin_memory, requires_grad, memory_format), with a fill value in front for full_like
+// zeros_like(input, dtype, layout, device, pin_memory, requires_grad, memory_format), with a fill value in front for
+// full_like
 bool addLike(Call& call, size_t first) {
   if (!call[0].isTensor()) return false;
   const TensorMeta& meta = *call[0].tensor;

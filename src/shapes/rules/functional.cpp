@@ -13,8 +13,8 @@ bool isReal(const Arg& arg) {
   return !arg.given() || arg.is(Arg::Kind::kFloat) || arg.is(Arg::Kind::kInt);
 }
 
-// f(input, inplace), f(input, number, inplace), f(input, number, number, inplace): floating input, elementwise. The number of numbers is
-// the row's detail; `inplace` stands behind them.
+// f(input, inplace), f(input, number, inplace), f(input, number, number, inplace): floating input, elementwise. The
+// number of numbers is the row's detail; `inplace` stands behind them.
 constexpr uint32_t kOneNumber = kFree;
 constexpr uint32_t kTwoNumbers = kFree << 1;
 constexpr uint32_t kIntegersToo = kFree << 2;
@@ -138,9 +138,10 @@ bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
   return broadcastInto(broadcast, mask.tensor->sizes) && broadcast == full;
 }
 
-// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the fused kernel, whose
-// result has the layout of the query, unless dropout, heads to broadcast or a mask with grad forbid it. Other devices choose by flags and versions.
-// State::other under sdpa_kernel(SDPBackend.MATH); 2: under another choice of kernels
+// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the
+// fused kernel, whose result has the layout of the query, unless dropout, heads to broadcast or a mask with grad forbid
+// it. Other devices choose by flags and versions. State::other under sdpa_kernel(SDPBackend.MATH); 2: under another
+// choice of kernels
 constexpr uint64_t kMathAttention = 1;
 
 bool attention(Call& call) {

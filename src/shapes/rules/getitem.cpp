@@ -1,4 +1,5 @@
-// x[index] and x[index] = value: a chain of selects, slices and new dims gives a view; tensors among the indices give a gathered copy.
+// x[index] and x[index] = value: a chain of selects, slices and new dims gives a view; tensors among the indices give a
+// gathered copy.
 #include "shapes/rules/getitem.h"
 
 #include "shapes/rules/views.h"
@@ -11,7 +12,8 @@ namespace {
 
 using Kind = Arg::Kind;
 
-// What an index expression comes to: the view that its basic parts make, and for each dim of that view the tensor that indexes it.
+// What an index expression comes to: the view that its basic parts make, and for each dim of that view the tensor that
+// indexes it.
 struct Indexed {
   Dims sizes;
   Dims strides;

@@ -59,7 +59,8 @@ bool matmul(Call& call) {
   Dims shape;
   if (!productShape(left.tensor->sizes, right.tensor->sizes, shape)) return false;
   if (left.tensor->sizes.size() <= 2 && right.tensor->sizes.size() >= 3) {
-    // Computed transposed and turned back; with a dim of size one the turned view already counts as contiguous and keeps its strides.
+    // Computed transposed and turned back; with a dim of size one the turned view already counts as contiguous and
+    // keeps its strides.
     if (isOne(shape.back()) || (shape.size() > 1 && isOne(shape[shape.size() - 2]))) return false;
     if (isZero(product(shape))) return false;
   }

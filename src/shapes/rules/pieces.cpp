@@ -1,4 +1,5 @@
-// Parts of a tensor as views: one slice of a dim, a run of it, all pieces of it, a diagonal, sliding windows, strides at will.
+// Parts of a tensor as views: one slice of a dim, a run of it, all pieces of it, a diagonal, sliding windows, strides
+// at will.
 #include "shapes/rules/views.h"
 
 #include <algorithm>

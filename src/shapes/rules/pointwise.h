@@ -18,11 +18,12 @@ constexpr uint32_t kOnlyIntegral = kFirstFreeBit << 6;  // bool included
 constexpr uint32_t kNumbers = kFirstFreeBit << 7;       // the second operand may be a Python number
 // so may the first, if the second is a tensor
 constexpr uint32_t kNumberFirst = kFirstFreeBit << 8;
-// Elsewhere torch composes the op of others, which order the dims in their own way: contiguous operands of one shape only.
+// Elsewhere torch composes the op of others, which order the dims in their own way: contiguous operands of one shape
+// only.
 constexpr uint32_t kPlainLayouts = kFirstFreeBit << 9;
 constexpr uint32_t kFree = kFirstFreeBit << 10;
-// An operand that is promoted may be copied before the dims are put in order. True if the outcome is the same: the copy keeps its
-// strides, and no dim of size one, whose stride means nothing, has a say.
+// An operand that is promoted may be copied before the dims are put in order. True if the outcome is the same: the copy
+// keeps its strides, and no dim of size one, whose stride means nothing, has a say.
 bool promotionKeepsOrder(std::initializer_list<const Arg*> operands);
 bool havePlainLayouts(const Arg& left, const Arg& right);
 bool unary(Call& call);

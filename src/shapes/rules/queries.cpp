@@ -1,4 +1,5 @@
-// Questions about a tensor whose answer is a Python value: sizes, strides, dtype and the like. They put nothing into the graph.
+// Questions about a tensor whose answer is a Python value: sizes, strides, dtype and the like. They put nothing into
+// the graph.
 #include "shapes/call.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"

@@ -15,8 +15,8 @@ bool isPositive(const Arg& number) {
          (number.is(Arg::Kind::kInt) && number.i > 0);
 }
 
-// lstm, gru, rnn_tanh, rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). The form for
-// packed sequences has a tensor in the place of `params`.
+// lstm, gru, rnn_tanh, rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first).
+// The form for packed sequences has a tensor in the place of `params`.
 bool recurrent(Call& call) {
   if (!isFloat(call[0]) || call[0].tensor->sizes.size() != 3 ||
       call[0].tensor->device != DeviceType::CPU || isZero(call[0].tensor->numel()))

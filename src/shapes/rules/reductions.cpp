@@ -1,4 +1,5 @@
-// Reductions and what works along one dim: sums, extrema, softmax, scans, sort, norms. Reductions give contiguous results.
+// Reductions and what works along one dim: sums, extrema, softmax, scans, sort, norms. Reductions give contiguous
+// results.
 #include "shapes/rules/pointwise.h"
 
 namespace stator::shapes {
