@@ -99,7 +99,7 @@ def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captur
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
 def count_instructions(
     *args: Any, **kwargs: Any
-) -> Any: ...  # Calls the function natively; driver_counters()['counted'] has the instructions of watched code.
+) -> Any: ...  # Calls the function natively; driver_counters()['counted'] has the instructions of counted code.
 def disk_digest(*args: Any, **kwargs: Any) -> Any: ...  # disk_digest(bytes): SHA-256, as hexadecimal digits
 def disk_kernel(
     *args: Any, **kwargs: Any
@@ -256,6 +256,6 @@ def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one in
 def watch_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls outside of graphs are counted.
-def watch_files(
+def count_files(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.

@@ -115,7 +115,7 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
     # Tests of logging let the root logger show everything: what stator says there is none of theirs.
     logging.getLogger("stator").setLevel(logging.CRITICAL)
     folder = os.path.dirname(test.__file__) + os.sep
-    _core.watch_files(folder, steps)
+    _core.count_files(folder, steps)
     instructions: dict[str, int] = {}  # by test; of those of which it is known
     uncounted: set[str] = set()
     probe = compile("1 + 1", folder + "probe", "eval")
@@ -123,7 +123,7 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
     def so_far() -> int:
         counters = _core.driver_counters()
         if mode == "hook":
-            return counters["watched_steps"] + counters["watched_captured"]
+            return counters["counted_steps"] + counters["counted_captured"]
         return counters["counted"]
 
     # The machinery around the tests stays native; what it calls of the tests' own does not. Tests may set a trace

@@ -25,7 +25,7 @@ COUNTING = re.compile(r"\bPy_X?(?:INCREF|DECREF|SETREF)\b|\bPy_CLEAR\b")
 TABLES = re.compile(r"^(?:register\w+|code[Pp]olicy)$")
 
 # figure: (aim, limit)
-LONG_LINES = 620  # make format brings it to 0
+LONG_LINES = 0
 LIMITS = {
     "functions over 120 lines": (0, 0),
     "functions over 80 lines": (11, 11),

@@ -73,19 +73,19 @@ CodeInfo* CodeInfo::of(PyCodeObject* code) {
 }
 
 namespace {
-std::string watched_prefix;
+std::string counted_prefix;
 }  // namespace
 
-void watchFiles(const char* prefix) { watched_prefix = prefix; }
+void countFiles(const char* prefix) { counted_prefix = prefix; }
 
-bool isWatched(PyCodeObject* code) {
-  if (watched_prefix.empty()) return false;
+bool isCounted(PyCodeObject* code) {
+  if (counted_prefix.empty()) return false;
   const char* file = utf8OrNull(code->co_filename);
-  return file != nullptr && std::string_view(file).starts_with(watched_prefix);
+  return file != nullptr && std::string_view(file).starts_with(counted_prefix);
 }
 
 CodeInfo::CodeInfo(PyCodeObject* code)
-    : watched(isWatched(code)),
+    : counted(isCounted(code)),
       code_(code),
       slot_count_(static_cast<int>(PyTuple_GET_SIZE(stator_code_slot_names(code)))) {
   decode();
@@ -354,7 +354,7 @@ const Instr* callOf(const Instr* instr) {
   return instr;
 }
 
-uint64_t watchedUnits(const Instr& instr) {
+uint64_t countedUnits(const Instr& instr) {
   switch (instr.opcode) {
     case RESUME:
     case COPY_FREE_VARS:

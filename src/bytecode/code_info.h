@@ -73,7 +73,7 @@ class CodeInfo {
   int slotCount() const { return slot_count_; }
 
   bool skip = false;   // frames of this code run natively
-  const bool watched;  // comes from the files that watchFiles named
+  const bool counted;  // comes from the files that countFiles named
   // for runtime/: what it knows about this code; freed by `free_captured`
   void* captured = nullptr;
   void (*free_captured)(void*) = nullptr;
@@ -110,14 +110,14 @@ class CodeInfo {
 
 // For measurements: code from files whose path begins so is traced whatever the policy for its place is, and its
 // instructions are counted. Code that was decoded before is not affected.
-void watchFiles(const char* prefix);
-bool isWatched(PyCodeObject* code);
+void countFiles(const char* prefix);
+bool isCounted(PyCodeObject* code);
 
 // The CALL of a call unit (KW_NAMES and PRECALL come before it), which is where the call happens and what tracebacks
 // name; any other instruction itself.
 const Instr* callOf(const Instr* instr);
 
 // How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.
-uint64_t watchedUnits(const Instr& instr);
+uint64_t countedUnits(const Instr& instr);
 
 }  // namespace stator::bytecode

@@ -50,7 +50,7 @@ void Agreement::offer(std::vector<int64_t> words) {
   wants_ = Wants::kReduce;
 }
 
-void Agreement::settle(Verdict verdict) {
+void Agreement::decide(Verdict verdict) {
   decision_.verdict = verdict;
   wants_ = Wants::kNothing;
 }
@@ -73,12 +73,12 @@ void Agreement::headReduced(const std::vector<int64_t>& maxima) {
   auto same = [&](size_t at) { return maxima[at] == ~maxima[kHeadWords + at]; };
   if (!same(kTopic) || !same(kSite)) return askForSummary();
   if (record_.topic == Topic::kGuards)
-    return settle(same(kOutcome) && record_.outcome == Outcome::kHit ? Verdict::kAgreed
+    return decide(same(kOutcome) && record_.outcome == Outcome::kHit ? Verdict::kAgreed
                                                                      : Verdict::kMiss);
   decision_.same_guards = same(kGuards);
   same_program_ = same(kExit) && same(kStructure) && same(kOutcome);
   const bool same_values = same(kSources) && same(kValues);
-  if (same_program_ && (same_values || !may_be_dynamic_)) return settle(Verdict::kAgreed);
+  if (same_program_ && (same_values || !may_be_dynamic_)) return decide(Verdict::kAgreed);
   if (!may_be_dynamic_ || !same(kSources) || same_values || values_.empty()) return askForSummary();
   offer(values_);
 }
@@ -90,9 +90,9 @@ void Agreement::valuesReduced(const std::vector<int64_t>& maxima) {
       if (maxima[at] != ~maxima[values_.size() + at]) decision_.changes.push_back({item.source, i});
     }
   }
-  if (!decision_.changes.empty()) return settle(Verdict::kWiden);
+  if (!decision_.changes.empty()) return decide(Verdict::kWiden);
   // What differs lies behind the values that are compared.
-  same_program_ ? settle(Verdict::kAgreed) : askForSummary();
+  same_program_ ? decide(Verdict::kAgreed) : askForSummary();
 }
 
 void Agreement::merged(std::string_view whole) {
@@ -102,11 +102,11 @@ void Agreement::merged(std::string_view whole) {
   const Summary& summary = *read;
   if (summary.oneSite() && may_be_dynamic_ && record_.topic == Topic::kCapture) {
     decision_.changes = summary.changes();
-    if (!decision_.changes.empty()) return settle(Verdict::kWiden);
+    if (!decision_.changes.empty()) return decide(Verdict::kWiden);
   }
-  if (summary.oneProgram()) return settle(Verdict::kAgreed);
+  if (summary.oneProgram()) return decide(Verdict::kAgreed);
   decision_.message = summary.describe();
-  settle(Verdict::kDiverged);
+  decide(Verdict::kDiverged);
 }
 
 }  // namespace stator::dist

@@ -111,7 +111,7 @@ class Agreement {
   void offer(std::vector<int64_t> words);
   void headReduced(const std::vector<int64_t>& maxima);
   void valuesReduced(const std::vector<int64_t>& maxima);
-  void settle(Verdict verdict);
+  void decide(Verdict verdict);
   void askForSummary();
 
   Record record_;

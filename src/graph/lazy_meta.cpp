@@ -32,7 +32,7 @@ uint8_t pendingBit(LazyMeta* meta, PyObject* key) {
   return 0;
 }
 
-void settle(LazyMeta* meta, uint8_t bit) {
+void noLongerPending(LazyMeta* meta, uint8_t bit) {
   meta->pending &= static_cast<uint8_t>(~bit);
   if (meta->pending == 0) clearField(meta->record);
 }
@@ -44,7 +44,7 @@ bool make(LazyMeta* meta, uint8_t bit) {
   if (!value ||
       PyDict_SetItem(reinterpret_cast<PyObject*>(meta), metaKeyName(key), value.get()) < 0)
     return false;
-  settle(meta, bit);
+  noLongerPending(meta, bit);
   return true;
 }
 
@@ -65,7 +65,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
 int assign(PyObject* self, PyObject* key, PyObject* value) {
   uint8_t bit = pendingBit(as(self), key);
   if (bit == 0) return PyDict_Type.tp_as_mapping->mp_ass_subscript(self, key, value);
-  settle(as(self), bit);
+  noLongerPending(as(self), bit);
   return value == nullptr ? 0 : PyDict_SetItem(self, key, value);
 }
 

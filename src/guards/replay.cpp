@@ -98,7 +98,7 @@ void Recorder::finish() {
   record.all = sorted(true);
   if (record.watch) record.untold = sorted(false);
   record.sortTensors();
-  record.settle();
+  record.sortSteady();
   record.sortLines();
 }
 
@@ -111,7 +111,7 @@ void Record::sortTensors() {
   for (const Seen& tensor : seen) tensors.push_back(tensor.pair);
 }
 
-void Record::settle() {
+void Record::sortSteady() {
   steady.clear();
   others.clear();
   for (const Seen& tensor : seen) {
@@ -152,7 +152,7 @@ STATOR_HOT bool Record::tensorsHold(bool cold) {
     return tensor::checkAllFacts(others.data(), others.size(), fetch);
   if (!tensor::checkAllFacts(tensors.data(), tensors.size(), fetch)) return false;
   if (settles) {
-    settle();
+    sortSteady();
     sortLines();
   }
   return true;

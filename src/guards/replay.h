@@ -54,7 +54,7 @@ struct Record {
   // Cache lines behind all that, by address; empty if there are few.
   std::vector<uintptr_t> lines;
   void sortTensors();
-  void settle();  // the tensors have just passed
+  void sortSteady();  // the tensors have just passed
   void sortLines();
   bool tensorsHold(bool cold);
   // that `rest` and the program behind the tree read

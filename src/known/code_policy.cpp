@@ -185,7 +185,7 @@ struct Decision {
 }  // namespace
 
 CodePolicy codePolicy(PyCodeObject* code) {
-  if (bytecode::isWatched(code)) return CodePolicy::kTrace;
+  if (bytecode::isCounted(code)) return CodePolicy::kTrace;
   constexpr size_t kDecisions = 1024;
   static auto& decisions = *new std::array<Decision, kDecisions>();
   const size_t mixed = reinterpret_cast<size_t>(code->co_filename) / 16 * 31 +

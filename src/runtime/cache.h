@@ -38,7 +38,7 @@ struct Entry {
   Ref<> compiled;                                  // callable; null: no graph
   size_t outputs = 0;                              // of the graph: what `compiled` has to return
   size_t ops = 0;
-  long long watched = 0;  // instructions of watched code that it stands for
+  long long counted = 0;  // instructions of counted code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
   // With it: what was dynamic at the capture, so that a trace up to a failed call is the same trace (run_entry.cpp).

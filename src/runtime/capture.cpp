@@ -367,7 +367,7 @@ std::unique_ptr<Entry> entryOf(const Attempt& now) {
   const interpret::Captured& captured = now.captured;
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
-  entry->watched = static_cast<long long>(captured.watched);
+  entry->counted = static_cast<long long>(captured.counted);
   entry->outputs = captured.graph->outputs().size();
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;

@@ -44,9 +44,9 @@ STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t narg
     if (self->direct->serve(self->function, *cache, args, nargsf, kwnames, &result)) return result;
   }
   ActiveScope scope(cache);
-  std::optional<WatchedCall> watched;
+  std::optional<WatchedCall> call;
   if (watching()) [[unlikely]]
-    watched.emplace();
+    call.emplace();
   HookState& state = hookState();
   const void* outer = std::exchange(state.root, self->root);
   state.entering = self->root;

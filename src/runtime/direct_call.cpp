@@ -192,7 +192,7 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   }
   statistics().hits++;
   statistics().direct_calls++;
-  driverCounters().watched_captured += entry->watched;
+  driverCounters().counted_captured += entry->counted;
   served = true;
   References objects;
   std::vector<Ref<>>& registers = *objects;

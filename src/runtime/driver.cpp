@@ -113,8 +113,8 @@ class FrameRun {
   bool moveOn(const Instr* done, int offset, bool checked);
   void countSteps() {
     counters.steps += steps_;
-    counters.watched_steps += watched_steps_;
-    steps_ = watched_steps_ = 0;
+    counters.counted_steps += counted_steps_;
+    steps_ = counted_steps_ = 0;
   }
   void locate() { instr_ = &info_->at(stator_frame_offset(frame_)); }
 
@@ -127,7 +127,7 @@ class FrameRun {
   const bool captures_;
   bool linked_ = false;
   long long steps_ = 0;          // call units count once
-  long long watched_steps_ = 0;  // as CPython counts them
+  long long counted_steps_ = 0;  // as CPython counts them
 };
 
 PyObject* FrameRun::run() {
@@ -167,7 +167,7 @@ PyObject* FrameRun::run() {
     if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
       counters.depth_errors++;
     steps_++;
-    if (info_->watched) watched_steps_ += static_cast<long long>(bytecode::watchedUnits(*instr_));
+    if (info_->counted) counted_steps_ += static_cast<long long>(bytecode::countedUnits(*instr_));
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
     Step step = concrete::step(machine_);

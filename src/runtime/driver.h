@@ -84,9 +84,9 @@ void suspendGenerator(PyObject* generator, const PendingFrame& state);
 struct DriverCounters {
   long long frames = 0;  // frames (and generator resumptions) that were driven
   long long steps = 0;   // instructions executed concretely
-  // Of watched code (bytecode::watchFiles): those, and those that ran as part of a captured entry.
-  long long watched_steps = 0;
-  long long watched_captured = 0;
+  // Of counted code (bytecode::countFiles): those, and those that ran as part of a captured entry.
+  long long counted_steps = 0;
+  long long counted_captured = 0;
   long long native_frames = 0;  // frames left to CPython, wholly or from some offset on
   long long materialised = 0;   // inlined callees that became real
   // instructions met with another stack depth than the code says, where tests ask for the check

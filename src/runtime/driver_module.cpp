@@ -58,14 +58,14 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
   return PyObject_Call(function, positional, named);
 }
 
-bool steps_watched = true;
+bool steps_counted = true;
 
 PyObject* watch(PyObject*, PyObject* args) {
   const char* text = nullptr;
   int steps = 1;
   if (!PyArg_ParseTuple(args, "s|p", &text, &steps)) return nullptr;
-  bytecode::watchFiles(text);
-  steps_watched = steps != 0;
+  bytecode::countFiles(text);
+  steps_counted = steps != 0;
   Py_RETURN_NONE;
 }
 
@@ -75,7 +75,7 @@ int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
   if (what == PyTrace_CALL) {
     Ref<PyCodeObject> code = Ref<PyCodeObject>::steal(PyFrame_GetCode(frame));
     PyObject* object = reinterpret_cast<PyObject*>(frame);
-    if (bytecode::isWatched(code.get()) &&
+    if (bytecode::isCounted(code.get()) &&
         PyObject_SetAttrString(object, "f_trace_opcodes", Py_True) < 0)
       return -1;
     if (PyObject_SetAttrString(object, "f_trace_lines", Py_False) < 0) return -1;
@@ -84,7 +84,7 @@ int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
   return 0;
 }
 
-// Without any hook: the instructions of watched code that a call executes are added to counted_instructions. The
+// Without any hook: the instructions of counted code that a call executes are added to counted_instructions. The
 // program may set a trace function of its own, which ends the counting for the rest of the call.
 PyObject* countInstructions(PyObject*, PyObject* function) {
   PyEval_SetTrace(countInstruction, nullptr);
@@ -97,7 +97,7 @@ PyObject* countInstructions(PyObject*, PyObject* function) {
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
   return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "counted", counted_instructions,
-                       "watched_steps", now.watched_steps, "watched_captured", now.watched_captured,
+                       "counted_steps", now.counted_steps, "counted_captured", now.counted_captured,
                        "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
                        "inlined_materialised", now.materialised, "deep_frames", now.deep_frames,
                        "depth_errors", now.depth_errors);
@@ -262,7 +262,7 @@ PyObject* hookIsInstalled(PyObject*, PyObject*) {
 
 }  // namespace
 
-bool stepsWatched() { return steps_watched; }
+bool stepsCounted() { return steps_counted; }
 
 PyMethodDef driver_methods[] = {
     {"run_concrete", reinterpret_cast<PyCFunction>(runConcrete), METH_VARARGS | METH_KEYWORDS,
@@ -277,11 +277,11 @@ PyMethodDef driver_methods[] = {
      "since the last call."},
     {"reset_driver_counters", resetCounters, METH_NOARGS,
      "Sets the counters of driver_counters to zero."},
-    {"watch_files", watch, METH_VARARGS,
+    {"count_files", watch, METH_VARARGS,
      "Code from files whose path begins so is traced wherever it lies, and its instructions are "
      "counted; unless the second argument is false, none of it goes back to CPython's loop."},
     {"count_instructions", countInstructions, METH_O,
-     "Calls the function natively; driver_counters()['counted'] has the instructions of watched "
+     "Calls the function natively; driver_counters()['counted'] has the instructions of counted "
      "code."},
     {"run_pending", runPendingFrames, METH_VARARGS,
      "run_pending(frames[, cache]): runs inlined frames, outermost first: (function, offset, "

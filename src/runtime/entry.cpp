@@ -245,7 +245,7 @@ LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
                 cache.fullgraph || config.fail_on_recompile_limit_hit);
     if (PyErr_Occurred()) throw PythonError();
   }
-  return outcome(info.watched && stepsWatched() ? Outcome::kStep : Outcome::kOverLimit);
+  return outcome(info.counted && stepsCounted() ? Outcome::kStep : Outcome::kOverLimit);
 }
 
 Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) {

@@ -408,7 +408,7 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       watchBackward(cache, frame, entry.graph_number, outputs.get());
     }
   }
-  driverCounters().watched_captured += entry.watched;
+  driverCounters().counted_captured += entry.counted;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));
 }
 

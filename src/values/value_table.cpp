@@ -35,13 +35,13 @@ Info& ValueTable::addMade(PyObject* object, uint64_t born) {
 
 Info* attributePart(Info* info) {
   if (info == nullptr || !PyDict_Check(info->object.get())) return info;
-  if (!info->as_object) {
-    info->as_object = std::make_unique<Info>();
-    info->as_object->object = info->object;
-    info->as_object->origin = info->origin;
-    info->as_object->source = info->source;
+  if (!info->attribute_part) {
+    info->attribute_part = std::make_unique<Info>();
+    info->attribute_part->object = info->object;
+    info->attribute_part->origin = info->origin;
+    info->attribute_part->source = info->source;
   }
-  return info->as_object.get();
+  return info->attribute_part.get();
 }
 
 PyObject* deletedMarker() {

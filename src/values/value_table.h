@@ -35,9 +35,9 @@ struct Info {
   // order of the first write.
   Ref<> overlay;
   // set of those that were there, were deleted and came back: they go behind the others
-  Ref<> reborn;
+  Ref<> set_again;
   // Of a dict (of a subclass) that also has attributes: those, apart from its keys. See ValueTable::attributePart.
-  std::unique_ptr<Info> as_object;
+  std::unique_ptr<Info> attribute_part;
   // Attributes read so far (name -> trace value), so that a second read costs one look-up and adds no guard.
   Ref<> known;
   // An outside dict that is some object's __dict__.

@@ -30,7 +30,7 @@
 
 namespace stator::interpret {
 
-Out settle(Tracer& tracer, Out out) {
+Out runEntered(Tracer& tracer, Out out) {
   if (out.flow() != Flow::kEntered) return out;
   tracer.frames.commit();
   tracer.frames.innermost().nested = true;
@@ -57,7 +57,7 @@ Out deliverTo(Tracer& tracer, Out out, Continuation then) {
 Out callNested(Tracer& tracer, PyObject* callable, const Args& args) {
   needStack();
   Ref<> keep = newRef(callable);
-  return settle(tracer, call(tracer, callable, args));
+  return runEntered(tracer, call(tracer, callable, args));
 }
 
 Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObject*> list) {

@@ -14,7 +14,7 @@ Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObjec
 Out raiseStop(Tracer& tracer, PyObject* iterator);
 // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction
 // under way.
-Out settle(Tracer& tracer, Out out);
+Out runEntered(Tracer& tracer, Out out);
 // Says what becomes of the value, if a frame was entered that will give it.
 Out deliverTo(Tracer& tracer, Out out, Continuation then);
 

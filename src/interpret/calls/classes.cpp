@@ -86,7 +86,7 @@ Out tell(Tracer& t, PyObject* made, const ToldLater& told, const Args& keywords)
   Ref<> above = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type),
                                                       made, made, nullptr));
   if (!above) return t.raiseCurrentError();
-  STATOR_VALUE(hook, settle(t, getAttr(t, t.made(above).get(), initSubclass())));
+  STATOR_VALUE(hook, runEntered(t, getAttr(t, t.made(above).get(), initSubclass())));
   return callNested(t, hook.get(), keywords);
 }
 
@@ -118,7 +118,7 @@ Out buildClass(Tracer& t, const Args& args) {
   Out entered = inlineFunction(t, args.values[0], Args{}, Continuation::kPush);
   if (entered.flow() != Flow::kEntered) return entered;
   t.frames.innermost().contents = contents;
-  STATOR_VALUE(cell, settle(t, std::move(entered)));
+  STATOR_VALUE(cell, runEntered(t, std::move(entered)));
   Args making;
   making.values = {args.values[1], bases.get(), contents.get()};
   making.positional = 3;

@@ -25,7 +25,7 @@ Out enumMember(Tracer& tracer, PyTypeObject* type, const Args& args) {
   if (PyDict_GetItemWithError(by_value, value) != nullptr)
     return callNative(tracer, type_object, args);
   PyErr_Clear();
-  STATOR_VALUE(asked, settle(tracer, getAttr(tracer, type_object, missing)));
+  STATOR_VALUE(asked, runEntered(tracer, getAttr(tracer, type_object, missing)));
   Out found = callNested(tracer, asked.get(), {value});
   if (found.ok() && PyObject_TypeCheck(found.get(), type)) return found;
   if (found.ok() && found.get() == Py_None) {

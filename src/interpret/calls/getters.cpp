@@ -15,7 +15,7 @@ Out dottedAttribute(Tracer& t, PyObject* object, PyObject* path) {
   Ref<> names = stealRef(PyUnicode_Split(path, dot.get(), -1));
   Ref<> value = newRef(object);
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
-    STATOR_VALUE(next, settle(t, getAttr(t, value.get(), PyList_GET_ITEM(names.get(), i))));
+    STATOR_VALUE(next, runEntered(t, getAttr(t, value.get(), PyList_GET_ITEM(names.get(), i))));
     value = next;
   }
   return value;
@@ -51,7 +51,7 @@ Out callGetter(Tracer& tracer, PyObject* getter, const Args& args) {
     return tracer.breakWith(Reason::kCallsOutside, type->tp_name);
   Py_ssize_t n = PyTuple_GET_SIZE(parts);
   if (type == methodCallerType()) {
-    STATOR_VALUE(method, settle(tracer, getAttr(tracer, object, PyTuple_GET_ITEM(parts, 0))));
+    STATOR_VALUE(method, runEntered(tracer, getAttr(tracer, object, PyTuple_GET_ITEM(parts, 0))));
     Args rest;
     for (Py_ssize_t i = 1; i < n; ++i) rest.values.push_back(PyTuple_GET_ITEM(parts, i));
     rest.positional = rest.values.size();
@@ -69,7 +69,7 @@ Out callGetter(Tracer& tracer, PyObject* getter, const Args& args) {
   Ref<> tuple = stealRef(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* part = PyTuple_GET_ITEM(parts, i);
-    STATOR_VALUE(value, type == itemGetterType() ? settle(tracer, getItem(tracer, object, part))
+    STATOR_VALUE(value, type == itemGetterType() ? runEntered(tracer, getItem(tracer, object, part))
                                                  : dottedAttribute(tracer, object, part));
     if (n == 1) return value;
     PyTuple_SET_ITEM(tuple.get(), i, value.release());

@@ -187,7 +187,7 @@ Out enterFunction(Tracer& tracer, PyObject* callable, const Args& args, Continua
   }
   if (tracer.options.specialize_modules) startNamedFold(tracer, callable, args, frame);
   tracer.frames.enter(std::move(entered));
-  if (isArrayCode(code)) return settle(tracer, Flow::kEntered);
+  if (isArrayCode(code)) return runEntered(tracer, Flow::kEntered);
   return Flow::kEntered;
 }
 

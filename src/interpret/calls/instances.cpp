@@ -116,7 +116,7 @@ Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1 && base == &PyFrozenSet_Type) {
       STATOR_VALUE(operand, setOperand(tracer, args.values[1]));
-      STATOR_VALUE(set, keyed(tracer, nullptr, [&](PyObject*) {
+      STATOR_VALUE(set, withOwnKeys(tracer, nullptr, [&](PyObject*) {
                      Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
                      return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
                    }));
@@ -194,7 +194,7 @@ Out nativeInit(Tracer& tracer, PyTypeObject* owner, const Args& args) {
   if (owner == &PySet_Type) {
     if (args.positional > 1) {
       STATOR_VALUE(items, setOperand(tracer, args.values[1]));
-      STATOR_FLOW(keyed(tracer, self, [&](PyObject* set) {
+      STATOR_FLOW(withOwnKeys(tracer, self, [&](PyObject* set) {
                     return _PySet_Update(set, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
                   }).flow());
     }
@@ -492,7 +492,7 @@ Out classGivenOut(Tracer& tracer, PyObject* object) {
   if (PyWeakref_CheckProxy(object))
     return tracer.breakWith(Reason::kUnsupportedAttribute, "the class of a weak proxy");
   if (!says || PyType_Check(object) || isTraceIterator(object)) return Ref<>();
-  STATOR_VALUE(said, settle(tracer, getAttrOrNull(tracer, object, names().dunder_class)));
+  STATOR_VALUE(said, runEntered(tracer, getAttrOrNull(tracer, object, names().dunder_class)));
   return said && PyType_Check(said.get()) && said.get() != reinterpret_cast<PyObject*>(type)
              ? said
              : Ref<>();

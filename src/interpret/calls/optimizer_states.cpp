@@ -21,7 +21,7 @@ bool hasWritten(Tracer& t, PyObject* optimizer) {
   }
   for (const values::Info* info : t.values.all()) {
     if (info->dirty || info->appended) return true;
-    if (info->as_object && info->as_object->overlay) return true;
+    if (info->attribute_part && info->attribute_part->overlay) return true;
     if (info->overlay && info->object.get() != optimizer) return true;
   }
   for (const graph::Node& node : t.graphs.current().nodes()) {

@@ -87,7 +87,7 @@ std::optional<Out> callObjectSlot(Tracer& tracer, const SlotCall& slot) {
   if (slot.is("__delattr__", 2)) return done(setAttrGeneric(tracer, self, values[1], nullptr));
   if (slot.is("__getattribute__", 2) && slot.owner->tp_getattro == PyObject_GenericGetAttr &&
       !PyType_Check(self) && !PyModule_Check(self)) {
-    STATOR_VALUE(found, settle(tracer, getAttrGeneric(tracer, self, values[1])));
+    STATOR_VALUE(found, runEntered(tracer, getAttrGeneric(tracer, self, values[1])));
     if (found) return found;
     return tracer.raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'",
                            Py_TYPE(self)->tp_name, values[1]);
@@ -176,7 +176,7 @@ std::optional<Out> callDictSlot(Tracer& tracer, const SlotCall& slot) {
   if (slot.is("__setitem__", 3)) {
     STATOR_FLOW(requireHashable(tracer, values[1]));
     STATOR_VALUE(items, contentsForWrite(tracer, self));
-    return keyed(tracer, items.get(), [&](PyObject* dict) {
+    return withOwnKeys(tracer, items.get(), [&](PyObject* dict) {
       return values::dictSet(dict, values[1], values[2]) ? Py_NewRef(Py_None) : nullptr;
     });
   }

@@ -25,7 +25,7 @@ class Above {
   virtual Out inlineFunction(PyObject* function, const Args& args, Continuation then) = 0;
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction
   // under way.
-  virtual Out settle(Out out) = 0;
+  virtual Out runEntered(Out out) = 0;
   virtual Flow runUntil(size_t depth) = 0;                        // frames above that depth
   virtual Out runGenerator(PyObject* generator, Ref<> sent) = 0;  // ok with null: it returned
   virtual Out throwIntoGenerator(PyObject* generator, Ref<> exception) = 0;

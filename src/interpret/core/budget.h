@@ -15,11 +15,11 @@ class Budget {
   explicit Budget(const TraceOptions& options);
 
   uint64_t instructions() const { return count_; }  // so far
-  uint64_t watched() const { return watched_; }     // those of watched code
+  uint64_t counted() const { return counted_; }     // those of counted code
   void step(const bytecode::CodeInfo& code, const bytecode::Instr& instr) {
     ++count_;
-    if (code.watched) [[unlikely]]
-      watched_ += bytecode::watchedUnits(instr);
+    if (code.counted) [[unlikely]]
+      counted_ += bytecode::countedUnits(instr);
   }
   // A break was asked for here: at this instruction, or behind it where it lay inside of a function that was run from
   // C++.
@@ -59,7 +59,7 @@ class Budget {
   uint64_t random_state_;
   std::chrono::steady_clock::time_point started_;
   uint64_t count_ = 0;
-  uint64_t watched_ = 0;
+  uint64_t counted_ = 0;
   uint64_t legal_ = 0;
   uint64_t next_check_ = 0;  // the instruction at which limits are looked at next
   size_t nodes_at_check_ = 0;

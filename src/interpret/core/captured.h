@@ -40,7 +40,7 @@ struct Captured {
   bool start_anew = false;
   bool grad_enabled = false;    // at the beginning
   bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
-  uint64_t watched = 0;         // instructions of watched code
+  uint64_t counted = 0;         // instructions of counted code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;

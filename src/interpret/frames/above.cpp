@@ -24,7 +24,7 @@ Out FramesAbove::callNested(PyObject* callable, const Args& args) {
 Out FramesAbove::inlineFunction(PyObject* function, const Args& args, Continuation then) {
   return interpret::inlineFunction(*tracer_, function, args, then);
 }
-Out FramesAbove::settle(Out out) { return interpret::settle(*tracer_, std::move(out)); }
+Out FramesAbove::runEntered(Out out) { return interpret::runEntered(*tracer_, std::move(out)); }
 Flow FramesAbove::runUntil(size_t depth) { return interpret::runUntil(*tracer_, depth); }
 Out FramesAbove::runGenerator(PyObject* generator, Ref<> sent) {
   return interpret::runGenerator(*tracer_, generator, std::move(sent));

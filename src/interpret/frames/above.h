@@ -14,7 +14,7 @@ class FramesAbove final : public Above {
   Out call(PyObject* callable, const Args& args, Continuation then) override;
   Out callNested(PyObject* callable, const Args& args) override;
   Out inlineFunction(PyObject* function, const Args& args, Continuation then) override;
-  Out settle(Out out) override;
+  Out runEntered(Out out) override;
   Flow runUntil(size_t depth) override;
   Out runGenerator(PyObject* generator, Ref<> sent) override;
   Out throwIntoGenerator(PyObject* generator, Ref<> exception) override;

@@ -13,7 +13,8 @@ namespace stator::interpret {
 namespace {
 
 bool isWritten(const Tracer& t, const values::Info* info) {
-  if (info->dirty || info->overlay || (info->as_object && info->as_object->overlay)) return true;
+  if (info->dirty || info->overlay || (info->attribute_part && info->attribute_part->overlay))
+    return true;
   for (const ClassState::Change& change : t.classes.changes()) {
     if (change.object.get() == info->object.get()) return true;
   }

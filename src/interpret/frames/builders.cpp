@@ -41,7 +41,7 @@ Flow buildSet(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> number = symbolic::isSymbol(item) ? concrete(tracer, item) : Ref<>();
     if (number) item = number.get();
     STATOR_FLOW(requireHashable(tracer, item));
-    STATOR_FLOW(keyed(tracer, set.get(), [&](PyObject* target) {
+    STATOR_FLOW(withOwnKeys(tracer, set.get(), [&](PyObject* target) {
                   return PySet_Add(target, item) == 0 ? Py_NewRef(Py_None) : nullptr;
                 }).flow());
   }
@@ -198,7 +198,7 @@ Flow setAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       symbolic::isSymbol(frame.top()) ? concrete(tracer, frame.top()) : newRef(frame.top());
   STATOR_FLOW(requireHashable(tracer, item.get()));
   STATOR_VALUE(target, contentsForWrite(tracer, set));
-  STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+  STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
                 return PySet_Add(into, item.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
               }).flow());
   return done(frame, 1);
@@ -227,7 +227,7 @@ Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
   STATOR_VALUE(items, setOperand(tracer, frame.top()));
   STATOR_VALUE(target, contentsForWrite(tracer, set));
-  STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+  STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
                 return _PySet_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
               }).flow());
   return done(frame, 1);
@@ -274,7 +274,7 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
   }
   STATOR_VALUE(target, contentsForWrite(tracer, dict));
   // Under the hashes that the other one has them.
-  STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+  STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
                 return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
               }).flow());
   return done(frame, 1);

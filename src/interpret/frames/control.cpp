@@ -99,7 +99,7 @@ Flow popJumpIfNotNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) 
 }
 
 Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  return deliver(tracer, frame, settle(tracer, iterate(tracer, frame.top())), 1);
+  return deliver(tracer, frame, runEntered(tracer, iterate(tracer, frame.top())), 1);
 }
 
 namespace {
@@ -291,7 +291,7 @@ Flow send(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow getYieldFromIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  return deliver(tracer, frame, settle(tracer, iterate(tracer, frame.top())), 1);
+  return deliver(tracer, frame, runEntered(tracer, iterate(tracer, frame.top())), 1);
 }
 
 Flow asyncGenWrap(Tracer& tracer, SymbolicFrame&, const Instr&) {
@@ -419,8 +419,8 @@ Flow beforeWith(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   PyObject* manager = frame.top();
   if (graph::isStandIn(manager) || isTraceIterator(manager))
     return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
-  STATOR_VALUE(enter, settle(tracer, special(tracer, manager, "__enter__")));
-  STATOR_VALUE(exit, settle(tracer, special(tracer, manager, "__exit__")));
+  STATOR_VALUE(enter, runEntered(tracer, special(tracer, manager, "__enter__")));
+  STATOR_VALUE(exit, runEntered(tracer, special(tracer, manager, "__exit__")));
   if (!enter || !exit)
     return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
   auto python = [](PyObject* bound) {

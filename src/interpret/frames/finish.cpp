@@ -84,7 +84,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
     bool input = graph::isStandIn(object) &&
                  graph::asStandIn(object)->node->op == graph::Op::kInput && !isCast(object);
     if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
-    for (values::Info* part : {info, info->as_object.get()}) {
+    for (values::Info* part : {info, info->attribute_part.get()}) {
       if (part == nullptr || !part->overlay) continue;
       bool dict = part == info && PyDict_Check(object), type = PyType_Check(object);
       auto erase = [&](PyObject* name) {
@@ -99,7 +99,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
       Py_ssize_t position = 0;
       while (PyDict_Next(part->overlay.get(), &position, &name, &item)) {
         if (item == values::deletedMarker() ||
-            (part->reborn && PySet_Contains(part->reborn.get(), name) == 1))
+            (part->set_again && PySet_Contains(part->set_again.get(), name) == 1))
           erase(name);
       }
       position = 0;

@@ -34,7 +34,7 @@ Flow matchKeys(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   Ref<> seen = stealRef(PySet_New(nullptr));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
-    STATOR_VALUE(repeated, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+    STATOR_VALUE(repeated, withOwnKeys(tracer, nullptr, [&](PyObject*) -> PyObject* {
                    int there = PySet_Contains(seen.get(), key);
                    if (there < 0 || PySet_Add(seen.get(), key) != 0) return nullptr;
                    return PyBool_FromLong(there);
@@ -73,7 +73,7 @@ class ClassPattern {
       return t_.raiseNew(PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R",
                          type_->tp_name, name);
     if (PySet_Add(seen_.get(), name) != 0) throw PythonError();
-    Out value = settle(t_, getAttrOrNull(t_, subject_, name));
+    Out value = runEntered(t_, getAttrOrNull(t_, subject_, name));
     if (value.flow() == Flow::kRaise && t_.errors.raisedIs(PyExc_AttributeError)) {
       t_.errors.dropRaised();
       return Ref<>();
@@ -85,7 +85,7 @@ class ClassPattern {
   Out askPlaces(int count, PyObject* into) {
     static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
     auto* type = reinterpret_cast<PyObject*>(type_);
-    Out answer = settle(t_, getAttrOrNull(t_, type, match_args));
+    Out answer = runEntered(t_, getAttrOrNull(t_, type, match_args));
     if (answer.flow() == Flow::kRaise && t_.errors.raisedIs(PyExc_AttributeError)) {
       t_.errors.dropRaised();
       answer = Ref<>();

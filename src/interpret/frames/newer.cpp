@@ -221,7 +221,8 @@ Flow loadSuperAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   args.positional = args.values.size();
   STATOR_VALUE(made, callNested(tracer, frame.top(2), args));
   tracer.world.keep(made);
-  STATOR_VALUE(value, settle(tracer, getAttr(tracer, made.get(), nameAt(frame, instr.oparg >> 2))));
+  STATOR_VALUE(value,
+               runEntered(tracer, getAttr(tracer, made.get(), nameAt(frame, instr.oparg >> 2))));
   frame.drop(3);
   if ((instr.oparg & 1) != 0)
     pushCallable(frame, std::move(value));
@@ -240,7 +241,8 @@ Flow convertValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Args args;
   args.values = {frame.top()};
   args.positional = 1;
-  return deliver(tracer, frame, settle(tracer, call(tracer, functions[instr.oparg & 3], args)), 1);
+  return deliver(tracer, frame, runEntered(tracer, call(tracer, functions[instr.oparg & 3], args)),
+                 1);
 }
 
 // ---- calls and functions

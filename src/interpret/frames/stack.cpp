@@ -413,7 +413,7 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow importFrom(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value,
-               settle(tracer, getAttrOrNull(tracer, frame.top(), nameAt(frame, instr.oparg))));
+               runEntered(tracer, getAttrOrNull(tracer, frame.top(), nameAt(frame, instr.oparg))));
   if (!value) return tracer.breakWith(Reason::kCallsOutside, "an import");
   frame.push(std::move(value));
   advance(frame);

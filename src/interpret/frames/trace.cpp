@@ -118,10 +118,10 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
   captured.graph = tracer.graphs.shared();
   captured.plan.draws = tracer.effects.takeDraws();
   captured.instructions = tracer.budget.instructions();
-  captured.watched = tracer.budget.watched();
+  captured.counted = tracer.budget.counted();
   // The instruction at a break runs behind the entry.
-  if (!returns && tracer.frames.innermost().code->watched)
-    captured.watched -= bytecode::watchedUnits(tracer.frames.innermost().instr());
+  if (!returns && tracer.frames.innermost().code->counted)
+    captured.counted -= bytecode::countedUnits(tracer.frames.innermost().instr());
   captured.grad_enabled = tracer.torch.initial().grad_enabled;
   captured.has_subclasses = hasSubclasses(tracer);
   captured.sources = tracer.world.takeSources();

@@ -102,7 +102,7 @@ Flow containsOp(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow getLen(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  return deliver(tracer, frame, settle(tracer, length(tracer, frame.top())), 0);
+  return deliver(tracer, frame, runEntered(tracer, length(tracer, frame.top())), 0);
 }
 
 Flow loadAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
@@ -116,8 +116,8 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   // An AttributeError of a property is not told what it is about here, unless the class has its own way with
   // attributes.
   const bool plain = typeOf(tracer, owner)->tp_getattro == PyObject_GenericGetAttr;
-  STATOR_VALUE(value, settle(tracer, plain ? getAttrOrNull(tracer, owner, name)
-                                           : getAttr(tracer, owner, name)));
+  STATOR_VALUE(value, runEntered(tracer, plain ? getAttrOrNull(tracer, owner, name)
+                                               : getAttr(tracer, owner, name)));
   if (!value) return raiseAttributeError(tracer, owner, name);
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&

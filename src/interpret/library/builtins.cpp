@@ -81,7 +81,7 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
                                                          : setOperand(t, args.values[0]));
     items = std::move(operand);
   }
-  STATOR_VALUE(set, keyed(t, nullptr, [&](PyObject*) {
+  STATOR_VALUE(set, withOwnKeys(t, nullptr, [&](PyObject*) {
                  return frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get());
                }));
   return t.fromNative(set);

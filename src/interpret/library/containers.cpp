@@ -125,8 +125,9 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
   };
   if (!PyDict_Check(target.get()) && !PyAnySet_Check(target.get()))
     return t.fromNative(stealRef(run(target.get())));
-  STATOR_VALUE(result, keyed(t, writes ? target.get() : nullptr,
-                             [&](PyObject* self) { return run(writes ? self : target.get()); }));
+  STATOR_VALUE(result, withOwnKeys(t, writes ? target.get() : nullptr, [&](PyObject* self) {
+                 return run(writes ? self : target.get());
+               }));
   return t.fromNative(result);
 }
 
@@ -165,7 +166,7 @@ Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_
     STATOR_VALUE(identical, same(t, item.get(), wanted));
     bool equal = identical.get() == Py_True;
     if (!equal) {
-      STATOR_VALUE(compared, settle(t, compare(t, Py_EQ, item.get(), wanted)));
+      STATOR_VALUE(compared, runEntered(t, compare(t, Py_EQ, item.get(), wanted)));
       STATOR_VALUE(verdict, truth(t, compared.get()));
       equal = verdict.get() == Py_True;
     }
@@ -340,7 +341,7 @@ Out dictFromKeys(Tracer& t, const Args& args) {
       (PyAnySet_CheckExact(from) || PyDict_CheckExact(from))) {
     // Under the hashes that they stand under there.
     STATOR_VALUE(items, contents(t, from));
-    STATOR_VALUE(filled, keyed(t, nullptr, [&](PyObject*) {
+    STATOR_VALUE(filled, withOwnKeys(t, nullptr, [&](PyObject*) {
                    return PyObject_CallMethod(args.values[0], "fromkeys", "OO", items.get(), value);
                  }));
     return filled;
@@ -349,7 +350,8 @@ Out dictFromKeys(Tracer& t, const Args& args) {
   // Of a class: its own constructor, and then item by item.
   STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : callNested(t, args.values[0], {}));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    STATOR_FLOW(settle(t, setItem(t, dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());
+    STATOR_FLOW(
+        runEntered(t, setItem(t, dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());
   }
   return dict;
 }

@@ -133,7 +133,7 @@ Out reversedCall(Tracer& t, const Args& args) {
   if (PySequence_Check(sequence) == 0)
     return t.raiseNew(PyExc_TypeError, "'%.200s' object is not reversible",
                       typeOf(t, sequence)->tp_name);
-  STATOR_VALUE(count_out, settle(t, length(t, sequence)));
+  STATOR_VALUE(count_out, runEntered(t, length(t, sequence)));
   if (!PyLong_CheckExact(count_out.get()))
     return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
   Ref<> made = makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},

@@ -296,7 +296,7 @@ class Following {
 
   Out count() {
     Ref<> item = parts[0];
-    STATOR_VALUE(following, settle(tracer, binary(tracer, NB_ADD, item.get(), parts[1].get())));
+    STATOR_VALUE(following, runEntered(tracer, binary(tracer, NB_ADD, item.get(), parts[1].get())));
     parts[0] = following;
     return item;
   }
@@ -337,7 +337,7 @@ class Following {
       return item;
     }
     Out total = parts[1].get() == Py_None
-                    ? settle(tracer, binary(tracer, NB_ADD, parts[2].get(), item.get()))
+                    ? runEntered(tracer, binary(tracer, NB_ADD, parts[2].get(), item.get()))
                     : callNested(tracer, parts[1].get(), {parts[2].get(), item.get()});
     if (!total.ok()) return total;
     parts[2] = total.take();

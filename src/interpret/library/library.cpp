@@ -333,7 +333,7 @@ Out moduleUp(Tracer& t, const Args& args, Py_ssize_t depth) {
     function = std::move(driven);
   }
   static PyObject* const module = PyUnicode_InternFromString("__module__");
-  return settle(t, getAttr(t, function.get(), module));
+  return runEntered(t, getAttr(t, function.get(), module));
 }
 
 Out frameModuleName(Tracer& t, const Args& args) { return moduleUp(t, args, 0); }  // 3.12 on

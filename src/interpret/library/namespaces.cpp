@@ -33,7 +33,7 @@ Out getAttribute(Tracer& t, const Args& args) {
       !PyUnicode_Check(args.values[1]))
     return wrongArguments(t, "getattr");
   if (args.positional == 2) return getAttr(t, args.values[0], args.values[1]);
-  Out found = settle(t, getAttrOrNull(t, args.values[0], args.values[1]));
+  Out found = runEntered(t, getAttrOrNull(t, args.values[0], args.values[1]));
   if (found.flow() == Flow::kRaise && t.errors.raisedIs(PyExc_AttributeError)) {
     t.errors.dropRaised();
     return newRef(args.values[2]);
@@ -48,7 +48,7 @@ Out hasAttribute(Tracer& t, const Args& args) {
   // A number has what its type has.
   if (symbolic::isSymbol(args.values[0]))
     return boolean(_PyType_Lookup(typeOf(t, args.values[0]), args.values[1]) != nullptr);
-  Out found = settle(t, getAttrOrNull(t, args.values[0], args.values[1]));
+  Out found = runEntered(t, getAttrOrNull(t, args.values[0], args.values[1]));
   if (found.flow() == Flow::kRaise && t.errors.raisedIs(PyExc_AttributeError)) {
     t.errors.dropRaised();
     return boolean(false);
@@ -60,14 +60,14 @@ Out hasAttribute(Tracer& t, const Args& args) {
 Out setAttribute(Tracer& t, const Args& args) {
   NEED(3, "setattr");
   if (!PyUnicode_Check(args.values[1])) return wrongArguments(t, "setattr");
-  Out done = settle(t, setAttr(t, args.values[0], args.values[1], args.values[2]));
+  Out done = runEntered(t, setAttr(t, args.values[0], args.values[1], args.values[2]));
   if (!done.ok()) return done;
   return newRef(Py_None);
 }
 
 Out delAttribute(Tracer& t, const Args& args) {
   NEED(2, "delattr");
-  Out done = settle(t, setAttr(t, args.values[0], args.values[1], nullptr));
+  Out done = runEntered(t, setAttr(t, args.values[0], args.values[1], nullptr));
   if (!done.ok()) return done;
   return newRef(Py_None);
 }
@@ -162,7 +162,7 @@ Out globalsCall(Tracer& t, const Args& args) {
 Out varsCall(Tracer& t, const Args& args) {
   if (args.values.empty()) return localsCall(t, args);
   NEED(1, "vars");
-  STATOR_VALUE(dict, settle(t, getAttrOrNull(t, args.values[0], names().dunder_dict)));
+  STATOR_VALUE(dict, runEntered(t, getAttrOrNull(t, args.values[0], names().dunder_dict)));
   if (dict) return dict;
   return t.raiseNew(PyExc_TypeError, "vars() argument must have __dict__ attribute");
 }
@@ -195,7 +195,7 @@ Out dirCall(Tracer& t, const Args& args) {
   Ref<> found = stealRef(PyObject_Dir(reinterpret_cast<PyObject*>(type)));
   if (!found || PyType_Check(object) || !hasInstanceDict(object))
     return t.fromNative(std::move(found));
-  STATOR_VALUE(dict, settle(t, getAttr(t, object, names().dunder_dict)));
+  STATOR_VALUE(dict, runEntered(t, getAttr(t, object, names().dunder_dict)));
   STATOR_VALUE(own, listOf(t, dict.get()));
   if (!isNativeSafe(t, own.get())) return t.breakWith(Reason::kUnsupportedObject, "dir()");
   Ref<> all = stealRef(PySet_New(found.get()));

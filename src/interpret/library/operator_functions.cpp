@@ -50,7 +50,7 @@ Out getItemFunction(Tracer& t, const Args& args) {
 }
 Out setItemFunction(Tracer& t, const Args& args) {
   NEED(3, "setitem");
-  Out done = settle(t, setItem(t, args.values[0], args.values[1], args.values[2]));
+  Out done = runEntered(t, setItem(t, args.values[0], args.values[1], args.values[2]));
   if (!done.ok()) return done;
   return newRef(Py_None);
 }

@@ -48,7 +48,7 @@ Out sumCall(Tracer& t, const Args& args) {
   for (;;) {
     STATOR_VALUE(item, next(t, iterator.get()));
     if (!item) return total;
-    STATOR_VALUE(next, settle(t, binary(t, NB_ADD, total.get(), item.get())));
+    STATOR_VALUE(next, runEntered(t, binary(t, NB_ADD, total.get(), item.get())));
     total = next;
   }
 }
@@ -78,7 +78,7 @@ Flow consider(Tracer& t, PyObject* item, PyObject* key, bool largest, Best& best
   }
   if (best.item) {
     STATOR_VALUE(compared,
-                 settle(t, compare(t, largest ? Py_GT : Py_LT, one.key.get(), best.key.get())));
+                 runEntered(t, compare(t, largest ? Py_GT : Py_LT, one.key.get(), best.key.get())));
     STATOR_VALUE(verdict, truth(t, compared.get()));
     if (verdict.get() != Py_True) return Flow::kOk;
   }
@@ -259,8 +259,8 @@ Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
   // A stable sort the other way round is a sort of the reversed list, reversed.
   if (reverse) std::reverse(order.begin(), order.end());
   auto less = [&](size_t left, size_t right, bool& verdict) -> Flow {
-    STATOR_VALUE(compared,
-                 settle(t, compare(t, Py_LT, order[left].first.get(), order[right].first.get())));
+    STATOR_VALUE(compared, runEntered(t, compare(t, Py_LT, order[left].first.get(),
+                                                 order[right].first.get())));
     STATOR_VALUE(truth, truth(t, compared.get()));
     verdict = truth.get() == Py_True;
     return Flow::kOk;

@@ -75,7 +75,7 @@ Out getOfDescriptor(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute that the class hides");
   if (const Source* source = t.sourceOf(descriptor))
     t.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(descriptor)});
-  return settle(t, getAttr(t, object, name));
+  return runEntered(t, getAttr(t, object, name));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ bool isWritableSlot(PyObject* descriptor) {
 bool isReplacedDict(Tracer& t, PyObject* object, PyObject* name, PyObject* value) {
   values::Info* info = t.values.find(object);
   if (value == nullptr || info == nullptr || info->origin != values::Origin::kOutside ||
-      info->overlay || info->attributes != nullptr || info->as_object || isModule(object) ||
+      info->overlay || info->attributes != nullptr || info->attribute_part || isModule(object) ||
       PyUnicode_Compare(name, names().dunder_dict) != 0 || !PyDict_CheckExact(value) ||
       !t.isMade(value) || hasOwnKeys(t, value) || PyType_Check(object) || PyModule_Check(object) ||
       PyFunction_Check(object) || PyExceptionInstance_Check(object))

@@ -68,7 +68,7 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   // An AttributeError of a descriptor makes CPython ask the metaclass's __getattr__.
   auto bound = [&](Out out) -> Out {
     if (!asks) return out;
-    out = tracer.above.settle(std::move(out));
+    out = tracer.above.runEntered(std::move(out));
     if (out.flow() != Flow::kRaise || !tracer.errors.raisedIs(PyExc_AttributeError)) return out;
     tracer.errors.dropRaised();
     return askMetaclass(tracer, type, name, hook);

@@ -115,7 +115,7 @@ Out compareDicts(Tracer& tracer, int operation, const Ref<>& a, const Ref<>& b) 
   Py_hash_t hash = 0;
   while (stator_dict_next(a.get(), &position, &key, &value, &hash)) {
     Ref<> keep_key = newRef(key), x = newRef(value);
-    STATOR_VALUE(y, keyed(tracer, nullptr, [&](PyObject*) {
+    STATOR_VALUE(y, withOwnKeys(tracer, nullptr, [&](PyObject*) {
                    return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
                  }));
     if (!y) return boolean(!wanted);
@@ -123,7 +123,7 @@ Out compareDicts(Tracer& tracer, int operation, const Ref<>& a, const Ref<>& b) 
       STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
       if (identical.get() == Py_True) continue;
     }
-    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
+    STATOR_VALUE(equal, tracer.above.runEntered(compare(tracer, Py_EQ, x.get(), y.get())));
     STATOR_VALUE(verdict, truth(tracer, equal.get()));
     if (verdict.get() != Py_True) return boolean(!wanted);
   }
@@ -170,13 +170,13 @@ Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>&
       STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
       if (identical.get() == Py_True) continue;
     }
-    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
+    STATOR_VALUE(equal, tracer.above.runEntered(compare(tracer, Py_EQ, x.get(), y.get())));
     STATOR_VALUE(verdict, truth(tracer, equal.get()));
     if (verdict.get() == Py_True) continue;
     if (i >= size(a.get()) || i >= size(b.get())) continue;
     // The first items that differ decide; what their comparison gives need not be a bool.
     return equality ? Out(boolean(!wanted))
-                    : tracer.above.settle(compare(tracer, operation, x.get(), y.get()));
+                    : tracer.above.runEntered(compare(tracer, operation, x.get(), y.get()));
   }
   if (!equality) {
     Ref<> longer = stealRef(PyLong_FromSsize_t(size(a.get()))),
@@ -230,14 +230,14 @@ Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     STATOR_VALUE(same_self, same(tracer, PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
     if (same_self.get() != Py_True) return boolean(operation == Py_NE);
     STATOR_VALUE(same_function,
-                 tracer.above.settle(compare(tracer, Py_EQ, PyMethod_GET_FUNCTION(left),
-                                             PyMethod_GET_FUNCTION(right))));
+                 tracer.above.runEntered(compare(tracer, Py_EQ, PyMethod_GET_FUNCTION(left),
+                                                 PyMethod_GET_FUNCTION(right))));
     return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
   }
   if (equality && isNamespace(left_type) && isNamespace(right_type)) {
     STATOR_VALUE(mine, getAttr(tracer, left, names().dunder_dict));
     STATOR_VALUE(other, getAttr(tracer, right, names().dunder_dict));
-    return tracer.above.settle(compare(tracer, operation, mine.get(), other.get()));
+    return tracer.above.runEntered(compare(tracer, operation, mine.get(), other.get()));
   }
   if (equality && isNamespace(left_type) != isNamespace(right_type) && one_constant)
     return boolean(operation == Py_NE);
@@ -288,7 +288,7 @@ Out compareNatively(Tracer& tracer, int operation, PyObject* left, PyObject* rig
   if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
       (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
     const bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
-    STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) {
+    STATOR_VALUE(result, withOwnKeys(tracer, nullptr, [&](PyObject*) {
                    return sets ? PySet_Type.tp_richcompare(a.get(), b.get(), operation)
                                : PyObject_RichCompare(a.get(), b.get(), operation);
                  }));

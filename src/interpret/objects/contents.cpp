@@ -30,8 +30,8 @@ void writeOverlay(Tracer& tracer, values::Info* info, PyObject* key, PyObject* v
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
   if (PyDict_GetItemWithError(info->overlay.get(), key) == values::deletedMarker()) {
     PyDict_DelItem(info->overlay.get(), key);
-    if (!info->reborn) info->reborn = stealRef(PySet_New(nullptr));
-    PySet_Add(info->reborn.get(), key);
+    if (!info->set_again) info->set_again = stealRef(PySet_New(nullptr));
+    PySet_Add(info->set_again.get(), key);
   }
   PyDict_SetItem(info->overlay.get(), key, value);
 }
@@ -39,7 +39,7 @@ void writeOverlay(Tracer& tracer, values::Info* info, PyObject* key, PyObject* v
 void eraseOverlay(Tracer& tracer, values::Info* info, PyObject* key, bool there_before) {
   noteWrite(tracer, info->object.get());
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
-  if (info->reborn) PySet_Discard(info->reborn.get(), key);
+  if (info->set_again) PySet_Discard(info->set_again.get(), key);
   if (there_before) {
     PyDict_SetItem(info->overlay.get(), key, values::deletedMarker());
   } else if (PyDict_DelItem(info->overlay.get(), key) != 0) {
@@ -52,13 +52,13 @@ void applyOverlay(Tracer& tracer, values::Info* info, PyObject* shadow) {
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(info->overlay.get(), &position, &key, &value)) {
-    bool again = info->reborn && PySet_Contains(info->reborn.get(), key) == 1;
+    bool again = info->set_again && PySet_Contains(info->set_again.get(), key) == 1;
     if ((again || value == values::deletedMarker()) && !values::dictDelete(shadow, key))
       PyErr_Clear();
     if (value != values::deletedMarker()) values::dictSet(shadow, key, value);
   }
   info->overlay.reset();
-  info->reborn.reset();
+  info->set_again.reset();
 }
 
 void knowKeys(Tracer& tracer, values::Info* info) {

@@ -13,7 +13,7 @@ namespace {
 
 bool wasWritten(const values::Info* info) {
   return info->origin == values::Origin::kOutside &&
-         (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
+         (info->dirty || info->overlay || (info->attribute_part && info->attribute_part->overlay));
 }
 
 bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {

@@ -78,7 +78,7 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
                   PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
     PyErr_Clear();
     if (code != nullptr && !typing) {
-      STATOR_VALUE(bound, tracer.above.settle(getAttr(tracer, object, class_getitem)));
+      STATOR_VALUE(bound, tracer.above.runEntered(getAttr(tracer, object, class_getitem)));
       tracer.world.keep(bound);
       Args args;
       args.values = {key};
@@ -278,10 +278,10 @@ Flow setDictItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* v
     }
   }
   STATOR_VALUE(items, contentsForWrite(tracer, container));
-  return keyed(tracer, items.get(),
-               [&](PyObject* dict) {
-                 return values::dictSet(dict, key, value) ? Py_NewRef(Py_None) : nullptr;
-               })
+  return withOwnKeys(tracer, items.get(),
+                     [&](PyObject* dict) {
+                       return values::dictSet(dict, key, value) ? Py_NewRef(Py_None) : nullptr;
+                     })
       .flow();
 }
 
@@ -348,10 +348,10 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
       if (hasOwnKeys(tracer, key) || (tracer.own_keys.any() && hasOwnKeys(tracer, container))) {
         STATOR_FLOW(requireHashable(tracer, key));
         STATOR_VALUE(items, contentsForWrite(tracer, container));
-        return keyed(tracer, items.get(),
-                     [&](PyObject* dict) {
-                       return values::dictDelete(dict, key) ? Py_NewRef(Py_None) : nullptr;
-                     })
+        return withOwnKeys(tracer, items.get(),
+                           [&](PyObject* dict) {
+                             return values::dictDelete(dict, key) ? Py_NewRef(Py_None) : nullptr;
+                           })
             .flow();
       }
       STATOR_VALUE(found, dictGet(tracer, container, key));

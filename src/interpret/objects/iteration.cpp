@@ -248,7 +248,7 @@ Flow askForLength(Tracer& tracer, PyObject* iterable) {
     TraceIterator* iterator = asTraceIterator(iterable);
     if (iterator->kind != IteratorKind::kReversed || !iterator->flag || iterator->exhausted)
       return Flow::kOk;
-    Out answer = tracer.above.settle(length(tracer, (*iterator->sources)[0].get()));
+    Out answer = tracer.above.runEntered(length(tracer, (*iterator->sources)[0].get()));
     if (answer.flow() != Flow::kRaise) return answer.flow();
     return tracer.breakWith(Reason::kRaises, "the length of an iterable");
   }

@@ -237,7 +237,7 @@ Flow noteOwnKeys(Tracer& tracer, PyObject* key) {
   return Flow::kOk;
 }
 
-Out keyed(Tracer& tracer, PyObject* changed, const KeyedOperation& operation) {
+Out withOwnKeys(Tracer& tracer, PyObject* changed, const KeyedOperation& operation) {
   if (tracer.own_keys.any()) return answerKeys(tracer, changed, operation);
   Ref<> result = stealRef(operation(changed));
   if (!result && PyErr_Occurred()) return tracer.raiseCurrentError();
@@ -289,7 +289,7 @@ Out answerKeys(Tracer& tracer, PyObject* changed, const KeyedOperation& operatio
       told = hashOf(tracer, answer.self.get());
     } else {
       STATOR_VALUE(identical, same(tracer, answer.self.get(), answer.other.get()));
-      told = tracer.above.settle(
+      told = tracer.above.runEntered(
           compare(tracer, answer.operation, answer.self.get(), answer.other.get()));
       if (told.ok()) told = truth(tracer, told.get());
     }
@@ -343,7 +343,7 @@ bool sameHashAtExit(Tracer& tracer, PyObject* key) {
 Out tupleHash(Tracer& tracer, PyObject* tuple) {
   STATOR_VALUE(items, plain(tracer, tuple));
   STATOR_FLOW(requireHashable(tracer, items.get()));
-  STATOR_VALUE(number, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+  STATOR_VALUE(number, withOwnKeys(tracer, nullptr, [&](PyObject*) -> PyObject* {
                  Py_hash_t hash = PyObject_Hash(items.get());
                  return hash == -1 ? nullptr : PyLong_FromSsize_t(hash);
                }));

@@ -10,12 +10,12 @@ namespace stator::interpret {
 Out hashOf(Tracer& tracer, PyObject* value);
 // A dict or set, a key or a tuple of them that has or is such a key.
 bool hasOwnKeys(Tracer& tracer, PyObject* value);
-// The key, or what it is made of, is to be hashed and compared by methods of its class, which keyed() asks for.
+// The key, or what it is made of, is to be hashed and compared by methods of its class, which withOwnKeys() asks for.
 Flow noteOwnKeys(Tracer& tracer, PyObject* key);
 // Runs native code that hashes and compares keys. `changed` is what it writes to, or null. Ok with null: it gave
 // nothing, and no error.
 using KeyedOperation = std::function<PyObject*(PyObject* changed)>;
-Out keyed(Tracer& tracer, PyObject* changed, const KeyedOperation& operation);
+Out withOwnKeys(Tracer& tracer, PyObject* changed, const KeyedOperation& operation);
 Out answerKeys(Tracer& tracer, PyObject* changed, const KeyedOperation& operation);
 // with tensors in it: hashed by their addresses
 Out tupleHash(Tracer& tracer, PyObject* tuple);

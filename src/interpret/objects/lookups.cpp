@@ -121,8 +121,8 @@ Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (info != nullptr) knowKeys(tracer, info);
     STATOR_FLOW(requireHashable(tracer, key));
-    return keyed(tracer, nullptr,
-                 [&](PyObject*) { return Py_XNewRef(PyDict_GetItemWithError(target, key)); });
+    return withOwnKeys(tracer, nullptr,
+                       [&](PyObject*) { return Py_XNewRef(PyDict_GetItemWithError(target, key)); });
   }
   if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
     return instanceAttr(tracer, info->attributes_of, key);

@@ -28,7 +28,7 @@ Out tensorContains(Tracer& tracer, PyObject* tensor, PyObject* item) {
   static PyObject* const read = PyUnicode_InternFromString("item");
   const bool number = symbolic::isSymbol(item) || PyLong_Check(item) || PyFloat_CheckExact(item);
   if (tracer.options.capture_scalar_outputs && (number || graph::isStandIn(item))) {
-    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, tensor, item)));
+    STATOR_VALUE(equal, tracer.above.runEntered(compare(tracer, Py_EQ, tensor, item)));
     if (graph::isStandIn(equal.get())) {
       Args args;
       args.values = {equal.get()};
@@ -55,7 +55,7 @@ Out findAmong(Tracer& tracer, const Ref<>& items, PyObject* item) {
       STATOR_VALUE(identical, same(tracer, element, item));
       if (identical.get() == Py_True) return identical;
     }
-    STATOR_VALUE(compared, tracer.above.settle(compare(tracer, Py_EQ, element, item)));
+    STATOR_VALUE(compared, tracer.above.runEntered(compare(tracer, Py_EQ, element, item)));
     if (sawChange(watch))
       return tracer.breakWith(Reason::kUnsupportedIterator, "a deque changes while it is searched");
     if (i + 1 == PySequence_Fast_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
@@ -82,7 +82,7 @@ Out containerContains(Tracer& tracer, PyObject* container, PyObject* item) {
   STATOR_VALUE(items, contents(tracer, container));
   if (PyAnySet_Check(container)) {
     STATOR_FLOW(requireHashable(tracer, item));
-    return keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+    return withOwnKeys(tracer, nullptr, [&](PyObject*) -> PyObject* {
       int found = PySet_Contains(items.get(), item);
       return found < 0 ? nullptr : PyBool_FromLong(found);
     });
@@ -113,7 +113,7 @@ Out findByIterating(Tracer& tracer, PyObject* container, PyObject* item) {
     if (!element) return newRef(Py_False);
     STATOR_VALUE(identical, same(tracer, element.get(), item));
     if (identical.get() == Py_True) return identical;
-    STATOR_VALUE(compared, tracer.above.settle(compare(tracer, Py_EQ, element.get(), item)));
+    STATOR_VALUE(compared, tracer.above.runEntered(compare(tracer, Py_EQ, element.get(), item)));
     STATOR_VALUE(equal, truth(tracer, compared.get()));
     if (equal.get() == Py_True) return equal;
   }

@@ -56,7 +56,7 @@ Out itemBefore(Tracer& tracer, TraceIterator* iterator) {
   }
   Ref<> sequence = (*iterator->sources)[0];
   Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
-  Out item = tracer.above.settle(getItem(tracer, sequence.get(), index.get()));
+  Out item = tracer.above.runEntered(getItem(tracer, sequence.get(), index.get()));
   if (item.flow() == Flow::kOk) iterator->index--;
   if (item.flow() != Flow::kRaise ||
       !(tracer.errors.raisedIs(PyExc_IndexError) || tracer.errors.raisedIs(PyExc_StopIteration)))

@@ -213,7 +213,7 @@ Out viewBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* r
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
       STATOR_FLOW(requireHashable(tracer, PyList_GET_ITEM(elements.get(), i)));
   }
-  STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+  STATOR_VALUE(result, withOwnKeys(tracer, nullptr, [&](PyObject*) -> PyObject* {
                  Ref<> first = stealRef(PySet_New(items.get()));
                  Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
                  return second ? row.native(first.get(), second.get()) : nullptr;
@@ -269,7 +269,7 @@ Out symbolicSizeSum(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObje
 Out moveInPlace(Tracer& tracer, const BinaryRow& row, bool keys, PyObject* left, PyObject* added) {
   STATOR_VALUE(target, contentsForWrite(tracer, left));
   if (keys) {
-    STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+    STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
                   return row.native_in_place(into, added);
                 }).flow());
     return newRef(left);
@@ -302,8 +302,9 @@ Out containerBinary(Tracer& tracer, int operation, Moves moves, PyObject* left, 
   if (moves == Moves::kConcatenates && sizes && tracer.sizes.environment().symbolCount() > 0)
     return symbolicSizeSum(tracer, row, target.get(), added.get());
   if (keys) {
-    STATOR_VALUE(result, keyed(tracer, nullptr,
-                               [&](PyObject*) { return row.native(target.get(), added.get()); }));
+    STATOR_VALUE(result, withOwnKeys(tracer, nullptr, [&](PyObject*) {
+                   return row.native(target.get(), added.get());
+                 }));
     return tracer.fromNative(result);
   }
   return tracer.fromNative(stealRef(row.native(target.get(), added.get())));

@@ -154,13 +154,13 @@ Out keyedByPosition(Tracer& tracer, PyObject* dict) {
   values::Info* info = tracer.values.find(dict);
   if (info->overlay && any_own) {
     Ref<> overlay = std::move(info->overlay);
-    if (info->reborn)
+    if (info->set_again)
       return tracer.breakWith(Reason::kUnsupportedObject, "keys that were taken out and put back");
     PyObject *name = nullptr, *item = nullptr;
     position = 0;
     while (PyDict_Next(overlay.get(), &position, &name, &item)) {
       const bool gone = item == values::deletedMarker();
-      STATOR_FLOW(keyed(tracer, shadow.get(), [&](PyObject* into) {
+      STATOR_FLOW(withOwnKeys(tracer, shadow.get(), [&](PyObject* into) {
                     return (gone ? PyDict_DelItem(into, name) : PyDict_SetItem(into, name, item)) ==
                                    0
                                ? Py_NewRef(Py_None)

@@ -49,7 +49,7 @@ Out special(Tracer& tracer, PyObject* object, const char* name) {
   if (Py_TYPE(found.get())->tp_descr_get == nullptr)
     return classAttrValue(tracer, type, text.get(), found.get());
   // A property's getter runs to its end: what it gives is the method.
-  return tracer.above.settle(
+  return tracer.above.runEntered(
       bindDescriptor(tracer, found.get(), object, type, classEntry(tracer, type, text.get())));
 }
 

@@ -57,7 +57,7 @@ Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char*
   STATOR_VALUE(check, special(tracer, classinfo, hook));
   if (!check) {
     static PyObject* const bases = PyUnicode_InternFromString("__bases__");
-    STATOR_VALUE(found, tracer.above.settle(getAttrOrNull(tracer, classinfo, bases)));
+    STATOR_VALUE(found, tracer.above.runEntered(getAttrOrNull(tracer, classinfo, bases)));
     if (!found) return tracer.raiseNew(PyExc_TypeError, refusal);
     return tracer.breakWith(Reason::kCallsOutside, "a check of what is no class");
   }

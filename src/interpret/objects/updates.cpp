@@ -30,7 +30,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) 
       if (tracer.own_keys.any() && !PyODict_Check(dict) && hasOwnKeys(tracer, items.get())) {
         // Under the hashes that the other one has them.
         STATOR_VALUE(target, contentsForWrite(tracer, dict));
-        STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+        STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
                       return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
                     }).flow());
         items.reset();
@@ -45,7 +45,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) 
       Ref<> keys_name = stealRef(PyUnicode_InternFromString("keys"));
       Ref<> keys;
       if (!graph::isStandIn(other) && !isTraceIterator(other)) {
-        STATOR_VALUE(found, tracer.above.settle(getAttrOrNull(tracer, other, keys_name.get())));
+        STATOR_VALUE(found, tracer.above.runEntered(getAttrOrNull(tracer, other, keys_name.get())));
         keys = found;
       }
       if (keys) {
@@ -54,7 +54,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) 
         for (;;) {
           STATOR_VALUE(key, next(tracer, iterator.get()));
           if (!key) break;
-          STATOR_VALUE(item, tracer.above.settle(getItem(tracer, other, key.get())));
+          STATOR_VALUE(item, tracer.above.runEntered(getItem(tracer, other, key.get())));
           STATOR_FLOW(setItemBase(tracer, dict, key.get(), item.get()));
         }
       } else if (mapping) {
@@ -96,10 +96,10 @@ Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value)
     return setItem(tracer, dict, key, value);
   STATOR_FLOW(requireHashable(tracer, key));
   STATOR_VALUE(items, contentsForWrite(tracer, dict));
-  return keyed(tracer, items.get(),
-               [&](PyObject* into) {
-                 return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
-               })
+  return withOwnKeys(tracer, items.get(),
+                     [&](PyObject* into) {
+                       return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
+                     })
       .flow();
 }
 
@@ -108,10 +108,10 @@ Flow delItemBase(Tracer& tracer, PyObject* dict, PyObject* key) {
     return delItem(tracer, dict, key);
   STATOR_FLOW(requireHashable(tracer, key));
   STATOR_VALUE(items, contentsForWrite(tracer, dict));
-  return keyed(tracer, items.get(),
-               [&](PyObject* from) {
-                 return values::dictDelete(from, key) ? Py_NewRef(Py_None) : nullptr;
-               })
+  return withOwnKeys(tracer, items.get(),
+                     [&](PyObject* from) {
+                       return values::dictDelete(from, key) ? Py_NewRef(Py_None) : nullptr;
+                     })
       .flow();
 }
 
@@ -135,7 +135,7 @@ Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key) {
                               tracer.world.child(SourceKind::kGenericAttr, source, factory_name)));
       }
       STATOR_VALUE(value, tracer.above.callNested(factory.get(), {}));
-      STATOR_FLOW(tracer.above.settle(setItem(tracer, dict, key, value.get())).flow());
+      STATOR_FLOW(tracer.above.runEntered(setItem(tracer, dict, key, value.get())).flow());
       return value;
     }
   }

@@ -272,7 +272,8 @@ Out TensorCall::withKnownSizes() {
 Out TensorCall::withoutAnswer() {
   using shapes::Status;
   if (answer_.status == Status::kWarns)
-    return tracer_.above.settle(tracer_.above.inlineFunction(target_, args_, Continuation::kPush));
+    return tracer_.above.runEntered(
+        tracer_.above.inlineFunction(target_, args_, Continuation::kPush));
   if (answer_.status == Status::kRaises && PyUnicode_Check(target_) &&
       PyUnicode_CompareWithASCIIString(target_, "tolist") == 0) {
     // Of every tensor but a fake one.

@@ -25,12 +25,12 @@ namespace {
 
 Out attribute(Tracer& t, PyObject* object, const char* name) {
   Ref<> text = stealRef(PyUnicode_InternFromString(name));
-  return t.above.settle(getAttr(t, object, text.get()));
+  return t.above.runEntered(getAttr(t, object, text.get()));
 }
 
 Flow store(Tracer& t, PyObject* object, const char* name, PyObject* value) {
   Ref<> text = stealRef(PyUnicode_InternFromString(name));
-  return t.above.settle(setAttr(t, object, text.get(), value)).flow();
+  return t.above.runEntered(setAttr(t, object, text.get(), value)).flow();
 }
 
 graph::Node* addNode(Tracer& t, const char* function, Ref<> args) {

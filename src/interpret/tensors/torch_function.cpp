@@ -271,7 +271,7 @@ Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const 
       (!asked || PyTuple_GET_ITEM(heard.get(), 0) != function.get())) {
     // torch asks for what the function calls, not for the function.
     handled = true;
-    return tracer.above.settle(
+    return tracer.above.runEntered(
         tracer.above.inlineFunction(function.get(), args, Continuation::kPush));
   }
   if (!asked) return Ref<>();

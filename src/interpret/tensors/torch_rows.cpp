@@ -94,7 +94,7 @@ Out sizeNumel(Tracer& t, const Args& args) {
   STATOR_VALUE(items, listOf(t, args.values[0]));
   Ref<> product = stealRef(PyLong_FromLong(1));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    STATOR_VALUE(next, t.above.settle(
+    STATOR_VALUE(next, t.above.runEntered(
                            binary(t, NB_MULTIPLY, product.get(), PyList_GET_ITEM(items.get(), i))));
     product = std::move(next);
   }
