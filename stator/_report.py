@@ -296,6 +296,23 @@ def _used_at(code, reason, start=0):
     return f"{os.path.basename(code.co_filename)}:{line}" + (f": {text}" if text else "")
 
 
+def expression(code, offset, iterated):
+    """What the program has written for the instruction, with its line: `f(x)` (line 3). iterated: its iterator is
+    meant."""
+    first, last, start, end = list(code.co_positions())[offset // 2]
+    if first is None:
+        return "a value on the stack"
+    lines = linecache.getlines(code.co_filename)[first - 1 : last]
+    if not lines or start is None:
+        return f"a value of line {first}"
+    # Columns count bytes.
+    lines[-1] = lines[-1].encode()[:end].decode(errors="replace")
+    lines[0] = lines[0].encode()[start:].decode(errors="replace")
+    text = " ".join(" ".join(lines).split())
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"`{f'iter({text})' if iterated else text}` (line {first})"
+
+
 def changes(failed_guards, code, symbols=""):
     """What differed from older entries, each with the line that uses the value: the nearest entry first. Far are those
     for tensors of another kind.

@@ -339,6 +339,20 @@ int CodeInfo::depth(int offset) {
   return index < 0 ? -1 : depths_[index];
 }
 
+const Instr* CodeInfo::pushedBy(int offset, int stack_slot) {
+  for (int index = indexAt(offset) - 1; index >= 0; --index) {
+    const Instr& instr = instrs_[static_cast<size_t>(index)];
+    const int before = depth(instr.offset);
+    if (before < 0) continue;
+    // FOR_ITER leaves the iterator where it is.
+    const int kept = instr.opcode == FOR_ITER ? 1 : 0;
+    const int left = before - stackPops(instr.opcode, instr.oparg, false) + kept;
+    const int pushed = stackPushes(instr.opcode, instr.oparg, false) - kept;
+    if (left <= stack_slot && stack_slot < left + pushed) return &instr;
+  }
+  return nullptr;
+}
+
 bool CodeInfo::slotLive(int offset, int slot) {
   // super() without arguments reads the frame's first slot and its __class__ cell.
   if (uses_super_ && (slot == 0 || stator_code_slot_is_cell(code_, slot))) return true;

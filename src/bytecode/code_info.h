@@ -67,6 +67,9 @@ class CodeInfo {
 
   // Depth of the value stack when the instruction at `offset` is the next to run; -1 if nothing leads there.
   int depth(int offset);
+  // The instruction that has put there what lies in a slot of the value stack then, as the code is written: the last
+  // one before. Null if none did (a handler's exception).
+  const Instr* pushedBy(int offset, int stack_slot);
 
   int line(int opcode_offset);  // -1: none
   PyCodeObject* code() const { return code_; }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "breaks/plan_text.h"
 #include "bytecode/code_info.h"
+#include "bytecode/opcodes.h"
 #include "graph/graph.h"
 #include "guards/explain.h"
 #include "runtime/active.h"
@@ -16,6 +17,8 @@
 #include "runtime/settings.h"
 
 #include <cstdarg>
+#include <cstdlib>
+#include <string_view>
 
 namespace stator::runtime {
 
@@ -70,6 +73,31 @@ Ref<> callReport(const char* name, const char* format, ...) {
   return callIn("stator._report", name, std::move(tuple));
 }
 
+// What lies on the frame's value stack is named by what the program has written there: `f(x)` (line 3). A slot by its
+// number says nothing to a reader.
+std::string readable(StatorFrame* frame, const std::string& text) {
+  constexpr std::string_view kBegin = "L['___stack", kEnd = "']";
+  std::string made;
+  size_t done = 0;
+  bytecode::CodeInfo* info = bytecode::CodeInfo::of(stator_frame_code(frame));
+  for (size_t at = 0; info != nullptr && (at = text.find(kBegin, done)) != std::string::npos;) {
+    const size_t end = text.find(kEnd, at);
+    if (end == std::string::npos) break;
+    const int slot = std::atoi(text.c_str() + at + kBegin.size());
+    const bytecode::Instr* by = info->pushedBy(stator_frame_offset(frame), slot);
+    const bool iterates = by != nullptr && by->opcode == GET_ITER;
+    if (iterates) by = info->pushedBy(by->offset, slot);
+    Ref<> name = by != nullptr ? callReport("expression", "(OiO)", info->code(), by->opcode_offset,
+                                            iterates ? Py_True : Py_False)
+                               : Ref<>();
+    if (!name) PyErr_Clear();
+    made.append(text, done, at - done);
+    done = end + kEnd.size();
+    made += name ? utf8(name.get()) : text.substr(at, done - at);
+  }
+  return made.append(text, done, std::string::npos);
+}
+
 }  // namespace
 
 Ref<> stackOf(const interpret::Captured& captured) {
@@ -101,13 +129,14 @@ void reportBreak(const interpret::Captured& captured) {
 
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph) {
-  callReport("recompile_limit", "(ssLiOi)", placeNow(frame).c_str(), failed_guard.c_str(), limit,
-             static_cast<int>(fullgraph), stator_frame_code(frame), offsetNow(frame));
+  callReport("recompile_limit", "(ssLiOi)", placeNow(frame).c_str(),
+             readable(frame, failed_guard).c_str(), limit, static_cast<int>(fullgraph),
+             stator_frame_code(frame), offsetNow(frame));
 }
 
 void reportRecompile(StatorFrame* frame, const std::string& failed_guard, const char* why) {
-  callReport("recompile", "(sssO)", placeNow(frame).c_str(), failed_guard.c_str(), why,
-             stator_frame_code(frame));
+  callReport("recompile", "(sssO)", placeNow(frame).c_str(), readable(frame, failed_guard).c_str(),
+             why, stator_frame_code(frame));
 }
 
 void reportCode(const Cache& cache, StatorFrame* frame) {
@@ -149,9 +178,10 @@ CompileCallbacks::~CompileCallbacks() {
 
 void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit) {
-  Ref<> done = callReport("recompiled", "(sssdnLO)", placeNow(frame).c_str(), failed_guards.c_str(),
-                          symbols.c_str(), seconds, static_cast<Py_ssize_t>(entries), limit,
-                          stator_frame_code(frame));
+  Ref<> done =
+      callReport("recompiled", "(sssdnLO)", placeNow(frame).c_str(),
+                 readable(frame, failed_guards).c_str(), readable(frame, symbols).c_str(), seconds,
+                 static_cast<Py_ssize_t>(entries), limit, stator_frame_code(frame));
   if (!done) PyErr_Clear();
 }
 
@@ -192,9 +222,10 @@ void reportSuppressed(StatorFrame* frame) {
 }
 
 void reportGuardFailure(const Cache& cache, StatorFrame* frame, const std::string& failed_guards) {
-  Ref<> done = callIn("stator._guard_filter", "failed",
-                      stealRef(Py_BuildValue("(OsO)", cache.settings.get(), failed_guards.c_str(),
-                                             stator_frame_code(frame))));
+  Ref<> done = callIn(
+      "stator._guard_filter", "failed",
+      stealRef(Py_BuildValue("(OsO)", cache.settings.get(), readable(frame, failed_guards).c_str(),
+                             stator_frame_code(frame))));
   if (!done) throw PythonError();
 }
 
@@ -216,7 +247,8 @@ Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured) {
 }
 
 void reportEachFailure(StatorFrame* frame, const std::string& failed_guards) {
-  Ref<> done = callReport("each_failure", "(ss)", placeNow(frame).c_str(), failed_guards.c_str());
+  Ref<> done = callReport("each_failure", "(ss)", placeNow(frame).c_str(),
+                          readable(frame, failed_guards).c_str());
   if (!done) PyErr_Clear();
 }
 

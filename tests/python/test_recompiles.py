@@ -369,3 +369,35 @@ def test_what_a_function_over_its_limit_calls_is_not_captured_anew():
 
     calls = [(torch.ones(3), n) for n in (5, 6, 7, 8, 5, 6)]
     assert captured(outer, *calls, dynamic=False, recompile_limit=2) == [1, 1, 0, 0, 0, 0]
+
+
+def seen_from_outside(value):
+    print(end="")
+    return value
+
+
+def values_on_the_stack(x, numbers):
+    for number in numbers:
+        x = x * seen_from_outside(number) + 1  # on the stack
+        print(end="")
+    return x
+
+
+def test_what_lies_on_the_stack_is_named_as_it_is_written(logged):
+    compiled = stator.compile(values_on_the_stack, backend="eager")
+    for numbers in ([1.5, 2.5, 3.5], ["a"][:0]):
+        assert torch.equal(compiled(torch.ones(3), numbers), values_on_the_stack(torch.ones(3), numbers))
+    told = "\n".join(logged)
+    assert f"`seen_from_outside(number)` (line {line_of('on the stack')}): was 1.5, is 2.5" in told
+    assert f"`iter(numbers)` (line {line_of('on the stack') - 1})" in told
+    assert "___stack" not in told
+
+
+def test_what_is_written_over_several_lines_is_named_in_one():
+    lines = ["def f(x, g):", "    return x * g(", "        'é',", "        1,", "    )"]
+    stator._report.linecache.cache["<lines>"] = (0, None, [line + "\n" for line in lines], "<lines>")
+    code = compile("\n".join(lines), "<lines>", "exec").co_consts[0]
+    (call,) = [i.offset for i in stator._report.dis.get_instructions(code) if i.opname == "CALL"]
+    assert stator._report.expression(code, call, False) == "`g( 'é', 1, )` (line 2)"
+    nowhere = code.replace(co_filename="<nowhere>")
+    assert stator._report.expression(nowhere, call, False) == "a value of line 2"
