@@ -262,9 +262,15 @@ class Backend:
         return self.function is _eager and not self.options and self.mode is None
 
     @property
-    def takes_floats(self):
-        """Floats may be inputs of the graph. inductor's kernels take none: there they are constants."""
-        return self.asked != "inductor"
+    def takes_no_floats(self):
+        """Floats are constants of the graph: CUDA graphs take nothing from the CPU."""
+        return _cuda_graphs.are_used(self)
+
+    @property
+    def takes_floats_as_tensors(self):
+        """A float that is an input of the graph is a tensor of one double, which the graph reads: a pass of
+        AOTAutograd's computes with the tensor, as it does for TorchDynamo's graphs."""
+        return isinstance(self.asked, str) and (self.asked == "inductor" or self.asked.startswith("aot_eager"))
 
     @property
     def exports(self):
@@ -426,7 +432,7 @@ def _traced(function, graph_module, example_inputs, arguments):
     """The backend's answer. AOTAutograd asks for a second run where it gave the value of an input (a double of one
     element) a symbol, and needs none then.
 
-    Floats among the inputs are another matter: the graph is captured again without them.
+    Floats among the inputs are another matter: the graph is captured again without those that the error names.
     """
     try:
         return function(graph_module, example_inputs, **arguments)
@@ -438,6 +444,13 @@ def _traced(function, graph_module, example_inputs, arguments):
         noted = sys.modules["torch._dynamo.symbolic_convert"].TensorifyState
         try:
             if any(isinstance(example, (float, torch.SymFloat)) for example in example_inputs):
+                raise
+            record = graph_module._stator_record
+            if record.floats:
+                symbols = record.fake_mode._stator_symbols.floats.items()
+                error.stator_floats = [  # type: ignore[attr-defined]
+                    record.examples[position] for symbol, position in symbols if noted.should_specialize(str(symbol))
+                ]
                 raise
             return function(graph_module, example_inputs, **arguments)
         finally:

@@ -501,6 +501,10 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
     with handed_over(module, context) as number:
         for position in record.unseen:
             examples[position] = record.input_fake(position)
+        if record.floats:
+            from stator import _node_meta
+
+            _node_meta.note_floats(record)
         if _compile_ids.tracing():
             _compilations.note(**_trace_records.graph(module))
         name = getattr(backend, "compiler_name", type(backend).__name__)

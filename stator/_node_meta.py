@@ -75,13 +75,27 @@ def symbolic_value(record: Any, text: str) -> Any:
     return mode_of(record)._stator_symbols.value(text)
 
 
-def symbolic_float(record: Any, position: int, value: float) -> Any:
+def _symbols_of(record: Any) -> Any:
+    """A graph without sizes that change may have floats that do."""
     mode = mode_of(record)
     if not hasattr(mode, "_stator_symbols"):
         from stator import _symbols
 
         mode._stator_symbols = _symbols.Symbols(mode.shape_env, [])
-    return mode._stator_symbols.float_input(position, value)
+    return mode._stator_symbols
+
+
+def symbolic_float(record: Any, position: int, value: float) -> Any:
+    return _symbols_of(record).float_input(position, value)
+
+
+def note_floats(record: Any) -> None:
+    """Which symbols torch has given to floats that are tensors among the inputs, for what a backend decides on them."""
+    symbols = _symbols_of(record)
+    for position in record.floats:
+        memo = record.input_fake(position).item_memo
+        if isinstance(memo, torch.SymFloat):
+            symbols.floats[memo.node._expr] = position
 
 
 def _sizes(mode: Any, sizes: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -112,15 +112,28 @@ class Symbols:
             )
         )
 
+    def _float_condition(self, expr: Any) -> str | None:
+        """A comparison of a float with a number."""
+        if not isinstance(expr, sympy.core.relational.Relational):
+            return None
+        for side in (expr, expr.reversed):
+            if side.lhs in self.floats and side.rhs.is_number and side.rhs.is_finite:
+                return f"input {self.floats[side.lhs]} {side.rel_op} {float(side.rhs)!r}"
+        return None
+
     def new_conditions(self) -> list[str]:
         """What was decided in the ShapeEnv since the conditions of the capture were put in.
 
-        A decision on a float has no words: "input 3" asks for the value that the input has now.
+        Of a float "input 3 >= 0.0" asks for a comparison with a number, and "input 3" for the value that it has now:
+        other decisions on floats have no words.
         """
         found: list[str] = []
         for guard in self.shape_env.guards[self._known :]:
             # Which ragged sizes are equal is guarded with the tensors that they come from.
             if self._is_of_replay(guard.expr) or guard.expr.free_symbols <= self.ragged:
+                continue
+            if (compared := self._float_condition(guard.expr)) is not None:
+                found.append(compared)
                 continue
             floats = {self.floats[symbol] for symbol in guard.expr.free_symbols if symbol in self.floats}
             found.extend(f"input {position}" for position in sorted(floats))

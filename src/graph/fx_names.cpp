@@ -138,6 +138,7 @@ std::string expressionFrom(const std::string& base, const Source& source, PyCode
     case SourceKind::kRangeStep:
       return base + ".step";
     case SourceKind::kArrayTensor:
+    case SourceKind::kFloatTensor:
       return base;
     case SourceKind::kTensorGrad:
       return base + ".grad";

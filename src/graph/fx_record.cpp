@@ -320,6 +320,17 @@ PyObject* hasScalars(PyObject* self, void*) {
   return newRef(Py_False).release();
 }
 
+PyObject* getFloats(PyObject* self, void*) {
+  const auto& inputs = get(self).graph->inputs();
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  for (size_t i = 0; list && i < inputs.size(); ++i) {
+    if (!isFloatTensor(*inputs[i])) continue;
+    Ref<> position = Ref<>::steal(PyLong_FromSize_t(i));
+    if (!position || PyList_Append(list.get(), position.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
 PyObject* getSymbols(PyObject* self, void*) {
   const Symbols* symbols = get(self).graph->symbols.get();
   if (symbols == nullptr) return newRef(Py_None).release();
@@ -352,6 +363,7 @@ PyGetSetDef properties[] = {
      "positions of inputs of which only facts are known, while the examples are there", nullptr},
     {"calls", countCalls, nullptr, "how many nodes are calls", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
+    {"floats", getFloats, nullptr, "positions of inputs that are floats, as tensors", nullptr},
     {"outer_calls", getOuterCalls, nullptr,
      "of a function that graphs call: the calls around it, outermost first", nullptr},
     {"symbols", getSymbols, nullptr,

@@ -12,6 +12,15 @@
 
 namespace stator::graph {
 
+bool isFloatTensor(const Node& node) {
+  return node.op == Op::kInput && node.source != nullptr &&
+         node.source->kind == sources::SourceKind::kFloatTensor;
+}
+
+Ref<> floatAtCapture(const Node& node) {
+  return stealRef(PyObject_CallMethod(node.example.get(), "item", nullptr));
+}
+
 Node* Graph::addInput(const sources::Source* source, Ref<> example,
                       const shapes::TensorMeta* meta) {
   Node& node = storage_.emplace_back();

@@ -42,6 +42,12 @@ struct ModuleScope {
 
 class Graph;
 
+struct Node;
+// An input that is a float of the program's as a tensor (SourceKind::kFloatTensor).
+bool isFloatTensor(const Node& node);
+// The float that it was at capture; null with an error set.
+Ref<> floatAtCapture(const Node& node);
+
 struct Node {
   Op op;
   const Graph* home = nullptr;  // the graph that it is a node of

@@ -51,7 +51,8 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "scalar_value",  "lru_entry",
                                         "view_dict",     "dict_value",
                                         "proxied",       "array_tensor",
-                                        "ahead",         "asked"};
+                                        "float_tensor",  "ahead",
+                                        "asked"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAsked) + 1);
 
 constexpr const char* kGuardNames[] = {

@@ -16,7 +16,7 @@ namespace {
 
 // Sources know no torch; this room knows both.
 const bool kTensorPartsGiven = [] {
-  sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode});
+  sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode, tensor::ofFloat});
   return true;
 }();
 

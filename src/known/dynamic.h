@@ -28,6 +28,7 @@ class DynamicHistory {
     int64_t number = 0;         // of an int, or the hash of a tuple
     bool has_number = false;
     bool number_changed = false;
+    bool keeps_value = false;  // a float that the backend could not take as an input
   };
   Seen& at(uint64_t key) { return seen_[key]; }
   Seen* find(uint64_t key) {

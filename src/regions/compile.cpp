@@ -133,8 +133,9 @@ class Compiler {
     for (std::string text : of.conditions) {
       if (text.rfind("input ", 0) == 0) {
         int position = 0;
-        if (!whole(std::stoi(text.substr(6)), position)) return false;
-        text = "input " + std::to_string(position);
+        size_t digits = 0;
+        if (!whole(std::stoi(text.substr(6), &digits), position)) return false;
+        text = "input " + std::to_string(position) + text.substr(6 + digits);
       }
       if (std::find(into.conditions.begin(), into.conditions.end(), text) == into.conditions.end())
         into.conditions.push_back(std::move(text));

@@ -136,7 +136,8 @@ void Calls::findUses() {
       if (used->meta != value.meta &&
           (used->meta == nullptr || value.meta == nullptr || !(*used->meta == *value.meta)))
         changes_[which] = true;
-      computable &= value.scalar_type && (value.op == Op::kInput || again_[which]);
+      computable &= graph::isFloatTensor(value) ||
+                    (value.scalar_type && (value.op == Op::kInput || again_[which]));
     });
     again_[index] = computable;
   }

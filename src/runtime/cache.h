@@ -80,6 +80,9 @@ struct EntryGuess {
   uint64_t call = 0;
 };
 
+// How a graph takes floats that change: as the backend says, as tensors of one double, or not at all.
+enum class Floats : uint8_t { kAsAsked, kTensors, kConstants };
+
 // All entries of one place in a program.
 struct Site {
   // most recently used first, unless they take turns; shared with those that run
@@ -89,9 +92,9 @@ struct Site {
   // A capture went on for long without a tensor: the same, until a local is one.
   bool quiet = false;
   bool over_limit = false;
-  int too_deep = 0;              // captures that had no stack left for what the program has nested
-  bool constant_floats = false;  // the backend could not take one as an input
-  std::string why;               // step_only: the place and reason, for stator.explain
+  int too_deep = 0;  // captures that had no stack left for what the program has nested
+  Floats floats = Floats::kAsAsked;
+  std::string why;  // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
   known::DynamicHistory history;
 };

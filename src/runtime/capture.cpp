@@ -31,6 +31,7 @@
 #include "tensor/torch_function.h"
 
 #include <algorithm>
+#include <sstream>
 #include <unordered_set>
 
 namespace stator::runtime {
@@ -82,6 +83,11 @@ bool asksBackend(const Cache& cache, const char* name) {
   return answer.get() == Py_True;
 }
 
+void chooseFloats(Floats floats, interpret::TraceOptions& options) {
+  options.floats_are_tensors |= floats == Floats::kTensors;
+  options.symbolic_floats &= floats != Floats::kConstants;
+}
+
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
   interpret::TraceOptions options;
@@ -91,9 +97,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.fullgraph = cache.fullgraph;
   options.runs_as_captured = asksBackend(cache, "is_eager");
   interpret::setForExport(asksBackend(cache, "exports"));
-  Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
-  if (!floats) PyErr_Clear();
-  options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;
+  options.symbolic_floats = !config.specialize_float && !asksBackend(cache, "takes_no_floats");
+  options.floats_are_tensors = asksBackend(cache, "takes_floats_as_tensors");
   // Where a break is an error there is no other way to go on; TorchDynamo takes it so too.
   options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
@@ -203,7 +208,7 @@ interpret::TraceOptions optionsOf(const Attempt& now, Site& site) {
   if (site.captures == 0) recall(now.cache, stator_frame_code(now.frame), now.offset);
   options.history = &site.history;
   options.logs = now.wish.logs / kLogTrace % (kLogPlans / kLogTrace);
-  if (site.constant_floats) options.symbolic_floats = false;
+  chooseFloats(site.floats, options);
   if (!now.cache.fullgraph)
     limitQuiet(options.limits, now.cache.entriesOf(stator_frame_code(now.frame)),
                holdsTensor(now.frame));
@@ -265,24 +270,76 @@ void reportNothing(const Attempt& now, Site& site) {
 
 // Captures once more, with what is a float here as a constant.
 std::unique_ptr<Entry> captureWithoutFloats(const Attempt& now) {
-  now.site().constant_floats = true;
+  now.site().floats = Floats::kConstants;
   return capture(now.cache, now.frame, now.wish);
 }
 
-// The backend has failed, with an error set: what serves in the graph's place.
-std::unique_ptr<Entry> withoutBackend(const Attempt& now) {
+// The backend has failed with a graph that takes floats, and its error is set: it gets another one. Floats that it names
+// (stator/_backends.py) are constants from here on; otherwise all of them are tensors at this place, or if they were,
+// constants.
+std::unique_ptr<Entry> captureWithOtherFloats(const Attempt& now,
+                                              const std::vector<Ref<>>& examples) {
+  Ref<> error = takeError();
+  Ref<> cause = stealRef(PyException_GetCause(error.get()));
+  Ref<> named = cause ? stealRef(PyObject_GetAttrString(cause.get(), "stator_floats")) : Ref<>();
+  PyErr_Clear();
+  bool found = false;
+  for (size_t at = 0; named && at < examples.size(); ++at) {
+    const graph::Node* input = now.captured.graph->inputs()[at];
+    if (!graph::isFloatTensor(*input)) continue;
+    bool is_named = false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(named.get()); ++i)
+      is_named |= PyList_GET_ITEM(named.get(), i) == examples[at].get();
+    if (!is_named || input->source->base->kind == sources::SourceKind::kDrawn) continue;
+    now.site().history.at(known::sourceKey(*input->source->base)).keeps_value = true;
+    found = true;
+  }
+  if (found) return capture(now.cache, now.frame, now.wish);
+  if (now.options.floats_are_tensors) return captureWithoutFloats(now);
+  now.site().floats = Floats::kTensors;
+  return capture(now.cache, now.frame, now.wish);
+}
+
+// The backend has failed, with an error set: what serves in the graph's place. `examples`: of the inputs.
+std::unique_ptr<Entry> withoutBackend(const Attempt& now, const std::vector<Ref<>>& examples) {
   bool has_floats = false;
   for (const graph::Node* input : now.captured.graph->inputs())
-    has_floats |= input->scalar_type && input->size.isStatic();
+    has_floats |= (input->scalar_type && input->size.isStatic()) || graph::isFloatTensor(*input);
   if (configValues().suppress_errors && !now.cache.fullgraph && !now.together && !has_floats &&
       PyErr_ExceptionMatches(PyExc_Exception)) {
     reportSuppressed(now.frame);
     return capture(now.cache, now.frame, {.logs = now.wish.logs, .runs_as_is = true});
   }
   if (!has_floats || now.together) throw PythonError();
-  // Not every backend takes floats as inputs: at this place they are constants from here on.
-  PyErr_Clear();
-  return captureWithoutFloats(now);
+  return captureWithOtherFloats(now, examples);
+}
+
+// "input 3" or "input 3 >= 0.0": what stator/_symbols.py says of a float. False: it has no value before the call.
+bool addFloatCondition(const std::string& text, const Entry& entry,
+                       const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
+  static const std::pair<std::string_view, int> operations[] = {
+      {"<", Py_LT}, {"<=", Py_LE}, {"==", Py_EQ}, {"!=", Py_NE}, {">", Py_GT}, {">=", Py_GE}};
+  std::istringstream words(text.substr(6));
+  size_t position = 0;
+  std::string operation;
+  double constant = 0;
+  words >> position;
+  const bool compares = static_cast<bool>(words >> operation >> constant);
+  const sources::Source* source = entry.inputs[position];
+  Ref<> value = examples[position];
+  if (source->kind == sources::SourceKind::kFloatTensor) {
+    source = source->base;
+    value = stealRef(PyObject_CallMethod(value.get(), "item", nullptr));
+  }
+  if (source->kind == sources::SourceKind::kDrawn) return false;
+  if (!compares) {
+    guards.add(guards::Guard{guards::GuardKind::kEquals, source, nullptr, std::move(value)});
+    return true;
+  }
+  for (const auto& [name, number] : operations) {
+    if (name == operation) guards.relations.floats.push_back({source, number, constant, true});
+  }
+  return true;
 }
 
 // What the backend relies on becomes guards. False: a number that has no value before the call.
@@ -290,11 +347,7 @@ bool addConditions(const std::vector<std::string>& conditions, const Entry& entr
                    const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
   for (const std::string& text : conditions) {
     if (text.rfind("input ", 0) == 0) {
-      // A float on which the backend decided something that has no words here: it keeps its value.
-      const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
-      if (entry.inputs[position]->kind == sources::SourceKind::kDrawn) return false;
-      guards.add(guards::Guard{guards::GuardKind::kEquals, entry.inputs[position], nullptr,
-                               examples[position]});
+      if (!addFloatCondition(text, entry, examples, guards)) return false;
       continue;
     }
     const symbolic::Expr* condition = symbolic::parse(text);
@@ -352,7 +405,7 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);
   if (now.together && !backendsDone(now.cache, now.frame, !compiled.callable) && compiled.callable)
     return nullptr;
-  if (!compiled.callable) return withoutBackend(now);
+  if (!compiled.callable) return withoutBackend(now, keep_examples);
   if ((now.wish.logs & kLogRegions) != 0) reportRegions(now.frame, call.regionsText());
   entry.compiled = std::move(compiled.callable);
   entry.graph_number = compiled.number;

@@ -69,6 +69,8 @@ struct GraphInputs {
 
 // By the settings, the cache's and the process's.
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame);
+// What a place has learned of its backend.
+void chooseFloats(Floats floats, interpret::TraceOptions& options);
 // Traces until no trace has to start over.
 interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options);
 // What a capture is for.

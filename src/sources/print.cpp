@@ -144,6 +144,7 @@ class Printer {
       }
       case SourceKind::kAhead:
         return "list(" + base(source) + ")[" + n + "]";
+      case SourceKind::kFloatTensor:
       case SourceKind::kScalarValue:
       case SourceKind::kViewDict:
       case SourceKind::kProxied:

@@ -351,6 +351,10 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
       return readTensorPart(source, base, keep);
     case SourceKind::kArrayTensor:
       return tensorOfArray(base, keep);
+    case SourceKind::kFloatTensor:
+      if (base == Py_None) return base;  // not drawn yet
+      if (!PyFloat_CheckExact(base)) return nullptr;
+      return owned(tensor_parts.of_float(PyFloat_AS_DOUBLE(base)), keep);
     case SourceKind::kScalarValue:
       return owned(stator_exact_scalar(base), keep);
     default:

@@ -71,6 +71,7 @@ enum class SourceKind : uint8_t {
   kDictValue,    // index: n-th value in iteration order
   kProxied,      // what a mappingproxy shows
   kArrayTensor,  // the tensor that has the memory of a NumPy array
+  kFloatTensor,  // a tensor of one double, made anew of a float
   kAhead,        // index: the item that an iterator of C's will give after so many others
   // key: a callable that the capture has made, and that captures nothing when it runs; what it says of base. Runs user
   // code.
@@ -147,6 +148,8 @@ struct TensorParts {
   PyObject* (*grad)(PyObject* tensor) = nullptr;
   PyObject* (*size)(PyObject* tensor, int64_t dim) = nullptr;  // new reference
   PyObject* (*function_mode)(int64_t index) = nullptr;         // of this thread, borrowed
+  // new reference: on the CPU, of one double
+  PyObject* (*of_float)(double number) = nullptr;
 };
 void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.

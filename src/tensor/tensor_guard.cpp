@@ -448,6 +448,13 @@ PyObject* gradOf(PyObject* tensor) {
   return own.is_leaf() || own.retains_grad() ? Py_NewRef(Py_None) : nullptr;
 }
 
+PyObject* ofFloat(double number) {
+  HANDLE_TH_ERRORS
+  return THPVariable_Wrap(
+      at::scalar_tensor(number, at::TensorOptions(at::kDouble).device(at::kCPU)));
+  END_HANDLE_TH_ERRORS
+}
+
 PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
   if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());

@@ -68,7 +68,9 @@ struct TensorPlace {
 };
 
 // Parts of a tensor, past any __torch_function__. New references; null without an error when there is no such part.
-PyObject* gradOf(PyObject* tensor);               // None when it has none
+PyObject* gradOf(PyObject* tensor);  // None when it has none
+// of one double, on the CPU; null with an error set
+PyObject* ofFloat(double number);
 PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage offset
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device

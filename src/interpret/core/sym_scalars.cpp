@@ -11,6 +11,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "symbolic/sym_int.h"
+#include "tensor/meta_of.h"
 
 #include <array>
 #include <bit>
@@ -86,6 +87,9 @@ void pin(Tracer& t, graph::Node* node, std::vector<graph::Node*>& seen) {
   if (node->op == graph::Op::kInput) {
     if (!node->size.isStatic()) {
       node->size.value();
+    } else if (graph::isFloatTensor(*node)) {
+      t.world.guard(
+          Guard{GuardKind::kEquals, node->source->base, nullptr, graph::floatAtCapture(*node)});
     } else if (node->scalar_type) {
       t.world.guard(Guard{GuardKind::kEquals, node->source, nullptr, node->example});
     }
@@ -106,7 +110,7 @@ Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (seen.has_number && seen.number != bits) seen.number_changed = true;
   seen.has_number = true;
   seen.number = bits;
-  if (!seen.number_changed || std::isnan(value)) return Ref<>();
+  if (!seen.number_changed || seen.keeps_value || std::isnan(value)) return Ref<>();
   tracer.world.guard(
       Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyFloat_Type))});
   // Not a number is another program.
@@ -119,16 +123,40 @@ Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   return made;
 }
 
+Ref<> floatInput(Tracer& tracer, const Source* source, PyObject* seen) {
+  static PyObject* const item = PyUnicode_InternFromString("item");
+  graph::Graph& root = tracer.graphs.root();
+  auto* type = reinterpret_cast<PyObject*>(&PyFloat_Type);
+  if (!tracer.options.floats_are_tensors) {
+    graph::Node* node = root.addInput(source, newRef(seen), nullptr);
+    node->scalar_type = newRef(type);
+    node->location = tracer.location();
+    Ref<> made = graph::makeStandIn(node, nullptr, type);
+    tracer.values.addMade(made.get(), 0);
+    return made;
+  }
+  const Source* as_tensor = tracer.world.child(SourceKind::kFloatTensor, source);
+  Ref<> tensor = sources::step(*as_tensor, seen, tracer.world.roots());
+  if (!tensor) throw PythonError();
+  root.metas.push_back(tensor::metaOf(tensor.get()));
+  shapes::TensorMeta& meta = root.metas.back();
+  meta.storage_id = tracer.storages.fresh();
+  graph::Node* input = root.addInput(as_tensor, tensor, &meta);
+  Ref<> stand_in =
+      graph::makeStandIn(input, &meta, reinterpret_cast<PyObject*>(Py_TYPE(tensor.get())));
+  tracer.values.addMade(stand_in.get(), 0);
+  return scalarStandIn(tracer,
+                       root.addCall(graph::Op::kCallMethod, newRef(item),
+                                    stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>()),
+                       &PyFloat_Type);
+}
+
 Ref<> scalarNode(Tracer& tracer, PyObject* object) {
   SymScalar* scalar = asSymScalar(object);
   if (scalar->stand_in == nullptr) {
-    const auto* source = static_cast<const Source*>(scalar->source);
-    graph::Node* node =
-        tracer.graphs.root().addInput(source, stealRef(PyFloat_FromDouble(scalar->hint)), nullptr);
-    node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyFloat_Type));
-    Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyFloat_Type));
-    tracer.values.addMade(made.get(), 0);
-    scalar->stand_in = made.release();
+    Ref<> seen = stealRef(PyFloat_FromDouble(scalar->hint));
+    scalar->stand_in =
+        floatInput(tracer, static_cast<const Source*>(scalar->source), seen.get()).release();
   }
   return newRef(scalar->stand_in);
 }

@@ -31,6 +31,7 @@ struct TraceOptions {
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool runs_as_captured = false;
   bool symbolic_floats = false;         // a float that changed is an input of the graph
+  bool floats_are_tensors = false;      // which takes it as a tensor of one double, and reads it
   bool capture_scalar_outputs = false;  // item() is a node of the graph
   // a symbol with more conditions than this becomes a number; 0: no limit
   int64_t symbol_guard_limit = 0;

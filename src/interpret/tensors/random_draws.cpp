@@ -135,13 +135,13 @@ Out drawnValue(Tracer& t, const char* name, breaks::Draw drawn, const Ref<>& see
   t.effects.draw(std::move(drawn));
   t.effects.note();
   t.sizes.noteScalar();
+  if (is_float) return symbolic::makeScalar(&PyFloat_Type, floatInput(t, value, seen.get()));
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(seen.get()));
   graph::Node* node = t.graphs.current().addInput(value, seen, nullptr);
   node->scalar_type = newRef(type);
   node->location = t.location();
   Ref<> stand_in = graph::makeStandIn(node, nullptr, type);
   t.values.addMade(stand_in.get(), 0);
-  if (is_float) return symbolic::makeScalar(&PyFloat_Type, std::move(stand_in));
   const symbolic::Expr* symbol = addUnbacked(t, std::move(stand_in), rangeOf(name, args, number));
   node->size = Dim::of(symbol);
   return symbolic::makeInt(Dim::of(symbol));
