@@ -6,6 +6,9 @@ import pathlib
 import re
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+import made_page
+
 import stator
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/API.md"
@@ -64,14 +67,5 @@ def page():
     return "\n".join(parts)
 
 
-def main():
-    text = page()
-    if "--check" in sys.argv:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            sys.exit("docs/API.md is not up to date: run tools/api_page.py")
-        return
-    PAGE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    made_page.keep(PAGE, page())

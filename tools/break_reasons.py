@@ -6,6 +6,9 @@ import pathlib
 import re
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+import made_page
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src/breaks/reasons.def"
 PAGE = ROOT / "docs/BREAKS.md"
@@ -63,14 +66,5 @@ def _capital(sentence):
     )
 
 
-def main():
-    text = page()
-    if "--check" in sys.argv:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            sys.exit("docs/BREAKS.md is not up to date: run tools/break_reasons.py")
-        return
-    PAGE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    made_page.keep(PAGE, page())

@@ -5,6 +5,9 @@ up to date."""
 import pathlib
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+import made_page
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/NAMES.md"
 
@@ -44,14 +47,5 @@ def page():
     return "\n".join(parts)
 
 
-def main():
-    text = page()
-    if "--check" in sys.argv:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            sys.exit("docs/NAMES.md is not up to date: run tools/names_table.py")
-        return
-    PAGE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    made_page.keep(PAGE, page())

@@ -274,9 +274,9 @@ std::unique_ptr<Entry> captureWithoutFloats(const Attempt& now) {
   return capture(now.cache, now.frame, now.wish);
 }
 
-// The backend has failed with a graph that takes floats, and its error is set: it gets another one. Floats that it names
-// (stator/_backends.py) are constants from here on; otherwise all of them are tensors at this place, or if they were,
-// constants.
+// The backend has failed with a graph that takes floats, and its error is set: it gets another one. Floats that it
+// names (stator/_backends.py) are constants from here on; otherwise all of them are tensors at this place, or if they
+// were, constants.
 std::unique_ptr<Entry> captureWithOtherFloats(const Attempt& now,
                                               const std::vector<Ref<>>& examples) {
   Ref<> error = takeError();

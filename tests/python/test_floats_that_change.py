@@ -1,5 +1,5 @@
-"""Floats that change from call to call are values of the graph, with backends that trace by AOTAutograd too: torch's own
-pass makes tensors of them. What needs the number itself keeps it, and no other float does."""
+"""Floats that change from call to call are values of the graph, with backends that trace by AOTAutograd too: torch's
+own pass makes tensors of them. What needs the number itself keeps it, and no other float does."""
 
 import math
 import random
