@@ -42,6 +42,9 @@ def _dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Any, kwargs: An
         answer = _infer(mode, func, args, kwargs)
         if answer is not None:
             return answer
+    if func is torch.ops.aten.squeeze_.dim:
+        # torch gives the tensor its own sizes, which are freed before they are read (squeeze_ of a size that is not 1).
+        func, args = torch.ops.aten.squeeze_.dims, (args[0], [args[1]])
     return FakeTensorMode._dispatch_impl(mode, func, types, args, kwargs)
 
 

@@ -91,6 +91,15 @@ bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
                                    : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
+// Into the instance dict alone: a function's own dict may have a `__dict__`, which is not the function's.
+bool storeEntry(PyObject* owner, PyObject* name, PyObject* value) {
+  PyObject* on_type = PyUnicode_Check(name) ? _PyType_Lookup(Py_TYPE(owner), name) : nullptr;
+  if (PyUnicode_Check(name) && (on_type == nullptr || Py_TYPE(on_type)->tp_descr_set == nullptr))
+    return PyObject_GenericSetAttr(owner, name, value) == 0;
+  Ref<> dict = stealRef(PyObject_GenericGetDict(owner, nullptr));
+  return dict && PyDict_SetItem(dict.get(), name, value) == 0;
+}
+
 // An object made for the program, empty where something in it may lead back to it.
 Ref<> made(const PlanStep& step, const Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
@@ -243,6 +252,8 @@ bool fill(const PlanStep& step, const Registers& r) {
       return storeAttribute(operand(0), step.object.get(), operand(1));
     case PlanOp::kAttributeDelete:
       return storeAttribute(operand(0), step.object.get(), nullptr);
+    case PlanOp::kEntrySet:
+      return storeEntry(operand(0), step.object.get(), operand(1));
     case PlanOp::kCellSet:
       return PyCell_Set(operand(0), operand(1)) == 0;
     case PlanOp::kDefaultFactory:

@@ -55,7 +55,8 @@ enum class PlanOp : uint8_t {
   // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
   kAttributeSet,
   kAttributeDelete,
-  kCellSet,         // operands: cell, value or kNull
+  kEntrySet,  // the same for an entry of the instance dict, whatever the class has under the name
+  kCellSet,   // operands: cell, value or kNull
   kDefaultFactory,  // operands: defaultdict, factory
   // Side effects on what existed before; after the commit point.
   kListReplace,  // operands: the list, new contents (a list)

@@ -173,6 +173,7 @@ class Describer {
       case PlanOp::kSetOfTable:
         return at(0) + " = {" + list(std::span(of).subspan(1)) + "}, without their __hash__";
       case PlanOp::kAttributeSet:
+      case PlanOp::kEntrySet:
       case PlanOp::kTypeAttributeSet:
         return at(0) + "." + utf8(step.object.get()) + " = " + at(1);
       case PlanOp::kAttributeDelete:

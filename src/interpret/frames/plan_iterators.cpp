@@ -109,7 +109,7 @@ Register PlanBuilder::function(PyObject* object) {
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(raw->func_dict, &position, &name, &item))
-      fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+      fill(PlanOp::kEntrySet, {result, value(item)}, newRef(name));
   }
   return result;
 }

@@ -48,7 +48,7 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
       fail(object);  // a key of its __dict__ that is no attribute's name
       return;
     }
-    fill(PlanOp::kAttributeSet, {target, value(item)}, newRef(name));
+    fill(PlanOp::kEntrySet, {target, value(item)}, newRef(name));
   }
 }
 

@@ -166,6 +166,10 @@ Out tee(Tracer& t, const Args& args) {
 // product, permutations, combinations: they take all items first and only move references from then on, so CPython's
 // own run over trace values.
 Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
+  if (PyObject* count = args.keyword("r"); count != nullptr && args.keywordCount() == 1 &&
+                                           iterables == 1 && args.positional == 1 &&
+                                           std::string_view(name) != "product")
+    return moves(t, Args{{args.values[0], count}, 2}, name, iterables);
   // product() alone has a keyword that says nothing about one of the iterables.
   PyObject* repeat = args.keyword("repeat");
   if (args.keywordCount() != 0 &&

@@ -7,9 +7,13 @@ import abc
 import enum
 import functools
 import inspect
+import itertools
 import types
 from typing import Any
 
+import torch
+
+import stator
 from tests.python.programs import Case, program, vec
 
 
@@ -317,3 +321,36 @@ def locals_in_a_loop():
         return x, [sorted(table) for table in kept], [table.get("i") for table in kept]
 
     return Case(f, vec(), 3).changing(vec(), 1)
+
+
+@program()
+def a_functions_dict_with_names_of_its_class():
+    def f(x):
+        class Old:
+            pass
+
+        def wrapped():
+            pass
+
+        wrapped.__dict__.update(Old.__dict__)
+        stator.graph_break()
+        return x + 1, sorted(wrapped.__dict__), wrapped.__name__
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def permutations_by_keyword():
+    def f(x, items):
+        chosen = sorted(set(itertools.permutations(items, r=2)))
+        return x + len(chosen), chosen, list(itertools.combinations(items, r=1))
+
+    return Case(f, vec(), [4, 3, 2])
+
+
+@program()
+def squeeze_of_a_size_that_is_not_one():
+    def f(x, dim):
+        return x.clone().squeeze_(dim) + 1
+
+    return Case(f, torch.ones(5, 1, 5, 1), 1).then_call(torch.ones(1, 1, 1, 1), 0).then_call(torch.ones(5, 1, 5, 1), 2)
