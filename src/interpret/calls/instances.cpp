@@ -19,6 +19,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
@@ -323,6 +324,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   }
   for (PyObject* value : args.values) {
     Ref<> read = newRef(value);
+    STATOR_FLOW(knowKey(tracer, value, true));
     if (PyTuple_CheckExact(value) && !stator_is_plain_key(value)) {
       STATOR_VALUE(items, plain(tracer, value));
       read = std::move(items);

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace stator::interpret {
 
@@ -25,6 +26,22 @@ class Identities {
   // The trace relies on what the object there is not identical with.
   void note(const sources::Source* source, PyTypeObject* type) { compared_.emplace(source, type); }
   const Compared& compared() const { return compared_; }
+
+  // A constant (a tuple, a range) that the program has reached by further ways: two that are equal need not be one.
+  void addSource(PyObject* constant, const sources::Source* source) {
+    further_sources_[constant].push_back(source);
+  }
+  const std::vector<const sources::Source*>& furtherSources(PyObject* constant) const {
+    static const std::vector<const sources::Source*> none;
+    auto it = further_sources_.find(constant);
+    return it == further_sources_.end() ? none : it->second;
+  }
+  // The tuple that a trace works with, items of which are symbols, in place of the program's own.
+  void setOriginal(PyObject* unpacked, PyObject* original) { originals_[unpacked] = original; }
+  PyObject* originalOf(PyObject* object) const {
+    auto it = originals_.find(object);
+    return it == originals_.end() ? object : it->second;
+  }
 
   // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
   bool isCodeConstant(PyObject* object) const { return code_constants_.count(object) != 0; }
@@ -47,6 +64,8 @@ class Identities {
 
  private:
   Compared compared_;
+  std::unordered_map<PyObject*, std::vector<const sources::Source*>> further_sources_;
+  std::unordered_map<PyObject*, PyObject*> originals_;
   std::unordered_set<PyObject*> code_constants_;
   // object -> itself, its address
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses_;

@@ -73,6 +73,7 @@ Out seenBefore(Tracer& tracer, PyObject* raw, const values::Info* info, const So
                             "a dict beside a read-only view of it");
   if (info->constant) {
     guardConstant(tracer, raw, source);
+    if (info->source != source) tracer.identities.addSource(raw, source);
   } else if (info->source != source && info->source != nullptr) {
     tracer.world.guard(Guard{GuardKind::kSameAs, source, info->source});
   }
@@ -144,6 +145,7 @@ Out unpackedTuple(Tracer& tracer, PyObject* raw, const Source* source) {
   values::Info* info = tracer.values.find(raw);
   info->shadow = items;
   info->unpacked = true;
+  tracer.identities.setOriginal(items.get(), raw);
   return items;
 }
 

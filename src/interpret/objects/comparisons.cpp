@@ -227,7 +227,9 @@ Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* righ
   }
   if (equality && PyMethod_Check(left) && PyMethod_Check(right)) {
     // Of the same function and the very same object.
-    STATOR_VALUE(same_self, same(tracer, PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
+    STATOR_VALUE(left_self, getAttr(tracer, left, names().dunder_self));
+    STATOR_VALUE(right_self, getAttr(tracer, right, names().dunder_self));
+    STATOR_VALUE(same_self, same(tracer, left_self.get(), right_self.get()));
     if (same_self.get() != Py_True) return boolean(operation == Py_NE);
     STATOR_VALUE(same_function,
                  tracer.above.runEntered(compare(tracer, Py_EQ, PyMethod_GET_FUNCTION(left),

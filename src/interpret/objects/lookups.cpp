@@ -58,7 +58,26 @@ bool hashableNatively(Tracer& tracer, PyObject* key) {
   return scalar.ok() && scalar.get() != nullptr;
 }
 
+Flow knowKey(Tracer& tracer, PyObject* key, bool pin) {
+  if (PyFunction_Check(key)) {
+    // Of a function the code is guarded; which one of this code it is matters here.
+    noteIdentity(tracer, key);
+    const Source* source = tracer.isMade(key) ? nullptr : tracer.sourceOf(key);
+    if (pin && source != nullptr)
+      tracer.world.guard(Guard{GuardKind::kIsWeak, source, nullptr, newRef(key)});
+    return Flow::kOk;
+  }
+  if (!PyTuple_CheckExact(key) || values::isConstantDeep(key)) return Flow::kOk;
+  needStack();
+  STATOR_VALUE(items, contents(tracer, key));
+  if (tracer.sizes.any()) makeConcrete(tracer, items.get());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+    STATOR_FLOW(knowKey(tracer, PyTuple_GET_ITEM(items.get(), i), pin));
+  return Flow::kOk;
+}
+
 Flow requireHashable(Tracer& tracer, PyObject* key) {
+  STATOR_FLOW(knowKey(tracer, key));
   if (hashableNatively(tracer, key)) return Flow::kOk;
   PyObject* unhashable = key;
   if (PyTuple_CheckExact(key)) {
@@ -130,6 +149,7 @@ Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key) {
     STATOR_VALUE(shadow, contents(tracer, dict));
     return dictGet(tracer, dict, key);
   }
+  STATOR_FLOW(knowKey(tracer, key, true));
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), key)) {
       return written == values::deletedMarker() ? Ref<>() : newRef(written);

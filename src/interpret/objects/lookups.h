@@ -7,6 +7,9 @@ namespace stator::interpret {
 
 // ok with null: missing
 Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key);
+// What a key is, is guarded: a tuple by what is in it, a function by being none of the others, or this very one (pin:
+// among keys that have no source).
+Flow knowKey(Tracer& tracer, PyObject* key, bool pin = false);
 bool hashableNatively(Tracer& tracer, PyObject* key);
 void guardDefaultHash(Tracer& tracer, PyTypeObject* type);
 // ok: native code may hash and compare it; otherwise raises or breaks

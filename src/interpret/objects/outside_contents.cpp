@@ -229,6 +229,18 @@ void applyAttributes(Tracer& tracer, values::Info* owner, PyTypeObject* type, Py
   if (PyDict_Size(slots.get()) > 0) owner->overlay = std::move(slots);
 }
 
+// A key that is no plain value is an object of its own, to which other ways may lead.
+Flow noteKey(Tracer& tracer, const values::Info* dict, PyObject* key, Py_ssize_t i) {
+  if (!PyTuple_Check(key) && !PyFunction_Check(key)) return Flow::kOk;
+  const Source* source = tracer.world.child(SourceKind::kDictKey, dict->source, nullptr, i);
+  if (tracer.values.find(key) == nullptr) {
+    tracer.values.addOutside(key, source).constant = values::isConstantDeep(key);
+  } else {
+    STATOR_VALUE(ignored, fromOutside(tracer, key, source));
+  }
+  return knowKey(tracer, key);
+}
+
 Out dictContents(Tracer& tracer, values::Info* info) {
   PyObject* dict = info->object.get();
   Ref<> keys = values::dictKeys(dict);
@@ -254,6 +266,7 @@ Out dictContents(Tracer& tracer, values::Info* info) {
   Ref<> shadow = stealRef(PyDict_New());
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyList_GET_ITEM(keys.get(), i);
+    STATOR_FLOW(noteKey(tracer, info, key, i));
     PyObject* raw = PyDict_GetItemWithError(dict, key);
     if (raw == nullptr)
       return tracer.breakWith(breaks::Reason::kUnsupportedObject,
@@ -313,7 +326,14 @@ Out setContents(Tracer& tracer, values::Info* info) {
     STATOR_VALUE(value,
                  fromOutside(tracer, item,
                              tracer.world.child(SourceKind::kSetItem, info->source, nullptr, n++)));
-    if (symbolic::isSymbol(value.get())) value = concrete(tracer, value.get());
+    // Where an element lies is its value: numbers that changed are constants here, in tuples too.
+    if (symbolic::isSymbol(value.get())) {
+      value = concrete(tracer, value.get());
+    } else {
+      if (tracer.sizes.any() && PyTuple_Check(value.get())) makeConcrete(tracer, value.get());
+      STATOR_FLOW(knowKey(tracer, value.get()));
+      if (isIdentityKey(item)) noteIdentity(tracer, value.get());
+    }
     same_items &= value.get() == item || values::isScalar(value.get());
     own |= own_key;
     if (own_key) STATOR_FLOW(noteOwnKeys(tracer, item));

@@ -10,6 +10,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "python/types.h"
+#include "symbolic/sym_int.h"
 
 #include <string_view>
 
@@ -51,7 +52,7 @@ Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char*
   const char* refusal = std::string_view(hook) == "__instancecheck__"
                             ? "isinstance() arg 2 must be a type, a tuple of types, or a union"
                             : "issubclass() arg 2 must be a class, a tuple of classes, or a union";
-  if (graph::isStandIn(classinfo) || isTraceIterator(classinfo))
+  if (graph::isStandIn(classinfo) || isTraceIterator(classinfo) || symbolic::isSymbol(classinfo))
     return tracer.raiseNew(PyExc_TypeError, refusal);
   if (!stator_is_user_class(Py_TYPE(classinfo))) return Ref<>();
   STATOR_VALUE(check, special(tracer, classinfo, hook));

@@ -166,7 +166,15 @@ Out truth(Tracer& tracer, PyObject* value) {
 
 Out same(Tracer& tracer, PyObject* left, PyObject* right) {
   needStack();
-  if (left == right) return newRef(Py_True);
+  left = tracer.identities.originalOf(left);
+  right = tracer.identities.originalOf(right);
+  if (left == right) {
+    const std::vector<const Source*>& further = tracer.identities.furtherSources(left);
+    const values::Info* info = further.empty() ? nullptr : tracer.values.find(left);
+    for (const Source* source : further)
+      tracer.world.guard(Guard{GuardKind::kSameAs, source, info->source});
+    return newRef(Py_True);
+  }
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     auto isNumber = [](PyObject* value) {
       return symbolic::isSymbol(value) || PyLong_Check(value) || PyFloat_Check(value);
