@@ -1,6 +1,7 @@
 // torch.distributed.tensor: DTensor's own functions are nodes of the graph, with meshes and placements as constants in
 // them; what a tensor or a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need
 // nothing here (interpret/tensors/wrapper_tensors.cpp).
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
@@ -44,13 +45,14 @@ Out asConstant(Tracer& t, PyObject* value) {
       guardMesh(t, value))
     return plain;
   if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return Ref<>();
-  Ref<> items = stealRef(PyList_New(0));
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    STATOR_VALUE(item, asConstant(t, PySequence_Fast_GET_ITEM(value, i)));
-    if (!item) return Ref<>();
-    PyList_Append(items.get(), item.get());
-  }
-  return stealRef(PyList_AsTuple(items.get()));
+  Flow flow = Flow::kOk;
+  Ref<> items = rebuilt(value, [&](PyObject* item) {
+    Out constant = asConstant(t, item);
+    flow = constant.flow();
+    return constant.ok() ? constant.take() : Ref<>();
+  });
+  if (flow != Flow::kOk) return flow;
+  return items && PyList_Check(items.get()) ? stealRef(PyList_AsTuple(items.get())) : items;
 }
 
 // function(tensor, ...): a node whose function knows all arguments but the tensor.
