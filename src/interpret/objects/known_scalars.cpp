@@ -6,6 +6,7 @@
 #include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "interpret/core/rebuilt_values.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
 
@@ -135,17 +136,12 @@ Out withNumbers(PyObject* container, Asks&& asks, Read&& read) {
   if (everyPart(container, [&](PyObject* part) { return !asks(part); })) return Ref<>();
   const bool all = PySlice_Check(container);
   bool any = false;
-  Flow flow = Flow::kOk;
-  auto part = [&](PyObject* given) -> Ref<> {
-    if (!asks(given)) return newRef(given);
-    Out number = read(given);
-    flow = number.flow();
-    if (flow != Flow::kOk) return Ref<>();
-    any |= number.get() != nullptr;
-    return number.get() != nullptr || all ? number.take() : newRef(given);
-  };
-  Ref<> made = all ? rebuilt(container, part) : rebuiltItems(container, part);
-  if (flow != Flow::kOk) return flow;
+  STATOR_VALUE(made, rebuiltValues(container, [&](PyObject* part) -> Out {
+                 if (!asks(part)) return newRef(part);
+                 STATOR_VALUE(number, read(part));
+                 any |= static_cast<bool>(number);
+                 return number || all ? number : newRef(part);
+               }));
   return any ? made : Ref<>();
 }
 

@@ -1,11 +1,11 @@
 // torch.distributed.tensor: DTensor's own functions are nodes of the graph, with meshes and placements as constants in
 // them; what a tensor or a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need
 // nothing here (interpret/tensors/wrapper_tensors.cpp).
-#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/rebuilt_values.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
@@ -45,13 +45,7 @@ Out asConstant(Tracer& t, PyObject* value) {
       guardMesh(t, value))
     return plain;
   if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return Ref<>();
-  Flow flow = Flow::kOk;
-  Ref<> items = rebuilt(value, [&](PyObject* item) {
-    Out constant = asConstant(t, item);
-    flow = constant.flow();
-    return constant.ok() ? constant.take() : Ref<>();
-  });
-  if (flow != Flow::kOk) return flow;
+  STATOR_VALUE(items, rebuiltValues(value, [&](PyObject* item) { return asConstant(t, item); }));
   return items && PyList_Check(items.get()) ? stealRef(PyList_AsTuple(items.get())) : items;
 }
 
