@@ -97,7 +97,6 @@ class Minifier:
     def first(self):
         """What the script shows: that is the failure that has to stay."""
         case = self.case
-
         verdict, message = self.examine(lambda phase: _told(_verdict.examine(case, phase=phase)))
         if verdict.kind == "unusable":
             raise DoesNotFail(f"the script cannot be run: {verdict.message}")
@@ -111,8 +110,7 @@ class Minifier:
             log.warning("the script was written for: %s. It shows: %s. Going on with the latter", recorded, verdict)
         self.failure = self.last = verdict.wanting(recorded.contains)
         if not message.get("facts"):  # where the compiled run told nothing: an eager run
-            facts = lambda phase: (verdict, {"facts": _eager_facts(case, case.load_inputs())})  # noqa: E731
-            _, message = self.examine(facts)
+            _, message = self.examine(lambda phase: (verdict, {"facts": _eager_facts(case, case.load_inputs())}))
         case.specimen.learn({name: tuple(f) for name, f in (message.get("facts") or {}).items()})
 
     def key(self, specimen, what):
