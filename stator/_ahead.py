@@ -261,7 +261,6 @@ def _cache(arguments: dict[str, Any], file: Any) -> Any:
 
 
 # ---- marks of the example inputs
-# -----------------------------------------------------------------------------------------------------
 
 
 def _tensors(scope: dict[str, Any]) -> list[tuple[Any, torch.Tensor]]:
@@ -307,7 +306,6 @@ class _marked:
 
 
 # ---- sources
-# -------------------------------------------------------------------------------------------------------------------------
 
 
 def _inlined(lines: Any) -> set[InlinedSource]:
@@ -325,7 +323,6 @@ def _inlined(lines: Any) -> set[InlinedSource]:
 
 
 # ---- files
-# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def _is_named(function: Any) -> bool:

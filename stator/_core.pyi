@@ -54,7 +54,6 @@ NULL: Any
 class Specimen:  # A graph under examination, see stator.debug.
     def call_count(self, *args: Any, **kwargs: Any) -> Any: ...  # How many calls there are.
     def calls(self, *args: Any, **kwargs: Any) -> Any: ...  # (name, target, kind, facts, line, mutates) of each call.
-    def constants(self, *args: Any, **kwargs: Any) -> Any: ...  # The scalars among the arguments.
     @staticmethod
     def from_fx(*args: Any, **kwargs: Any) -> Any: ...  # staticmethod(function) -> method
     def hash(self, *args: Any, **kwargs: Any) -> Any: ...  # Equal for equal programs.
@@ -62,9 +61,6 @@ class Specimen:  # A graph under examination, see stator.debug.
     def keep(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # keep(names): (specimen with these calls alone, calls that became inputs), or None
-    def keep_outputs(
-        self, *args: Any, **kwargs: Any
-    ) -> Any: ...  # keep_outputs(names): (specimen with these outputs alone, []), or None
     def learn(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # learn({name: (kind, facts)}): what a run has shown of the values
@@ -97,6 +93,9 @@ def call_directly(
 def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
 def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captured for this compiled function.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
+def count_files(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.
 def count_instructions(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # Calls the function natively; driver_counters()['counted'] has the instructions of counted code.
@@ -256,6 +255,3 @@ def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one in
 def watch_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls outside of graphs are counted.
-def count_files(
-    *args: Any, **kwargs: Any
-) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.

@@ -203,7 +203,6 @@ def _check_values(leaves: list[Any], what: str) -> None:
 
 
 # ---- where the arguments are
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _scope(called: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -250,7 +249,6 @@ def _names(signature: inspect.Signature, args: Any, kwargs: dict[str, Any]) -> l
 
 
 # ---- the graph with arguments as its only inputs
-# -----------------------------------------------------------------------------------------
 
 
 class _Plain:
@@ -434,7 +432,6 @@ class _Plain:
 
 
 # ---- the signature
-# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _with_signature(

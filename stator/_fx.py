@@ -204,7 +204,6 @@ def make_module(
 
 
 # ---- how targets and types are written in source, called from graph/fx_source.cpp
-# ------------------------------------------------
 
 
 def source_start(graph: Graph) -> tuple[Any, ...] | None:
@@ -287,7 +286,6 @@ _DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat
 
 
 # ---- calling a backend
-# -----------------------------------------------------------------------------------------------------------
 
 
 def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

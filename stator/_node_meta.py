@@ -231,7 +231,6 @@ def source_module(kind: type) -> type | None:
 
 
 # ---- which sizes of an input are symbols, as ShapeEnv is told it
-# ------------------------------------------------------------------
 
 
 def input_context(example: torch.Tensor, source: _fx.InputSource, number: Any, like: torch.Tensor | None = None) -> Any:

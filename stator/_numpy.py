@@ -111,7 +111,6 @@ def _resolve(path: str) -> Any:
 
 
 # ---- what comes out, from a run on arrays of the same kind
-# ---------------------------------------------------------------------------
 
 
 def _sample(places: bool, shape: tuple[int, ...], dtype: torch.dtype, scalar: str | None, frozen: bool = False) -> Any:
@@ -226,7 +225,6 @@ def freeze(array: np.ndarray) -> np.ndarray:
 
 
 # ---- the node of the graph
-# -------------------------------------------------------------------------------------------------------------
 
 
 def _map(function: Any, value: Any) -> Any:

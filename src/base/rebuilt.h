@@ -21,8 +21,9 @@ inline bool isContainer(PyObject* value) {
   return PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PySlice_Check(value);
 }
 
+// The items of a tuple or list as a plain one of them.
 template <class Part>
-Ref<> rebuiltSequence(PyObject* value, Part& part) {
+Ref<> rebuiltItems(PyObject* value, Part&& part) {
   const bool is_list = PyList_Check(value);
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
   Ref<> items = stealRef(is_list ? PyList_New(size) : PyTuple_New(size));
@@ -35,7 +36,13 @@ Ref<> rebuiltSequence(PyObject* value, Part& part) {
       PyTuple_SET_ITEM(items.get(), i, item.release());
     }
   }
-  if (is_list || PyTuple_CheckExact(value) || !items) return items;
+  return items;
+}
+
+template <class Part>
+Ref<> rebuiltSequence(PyObject* value, Part& part) {
+  Ref<> items = rebuiltItems(value, part);
+  if (PyList_Check(value) || PyTuple_CheckExact(value) || !items) return items;
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
   if (std::string_view(Py_TYPE(value)->tp_name) == "torch.Size") {
     // It takes ints alone.

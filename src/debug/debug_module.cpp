@@ -176,11 +176,6 @@ PyObject* keep(PyObject* self, PyObject* names) {
   });
 }
 
-PyObject* keepOutputsFromPython(PyObject* self, PyObject* names) {
-  return guarded(
-      [&] { return answer(get(self), keepOutputs(get(self), indices(get(self), names))); });
-}
-
 PyObject* withIntsFromPython(PyObject* self, PyObject* args) {
   return guarded([&] {
     long long was = 0;
@@ -196,12 +191,6 @@ PyObject* snapshots(PyObject* self, PyObject* args) {
     PyObject* snapshot = nullptr;
     if (!PyArg_ParseTuple(args, "OO", &names, &snapshot)) throw PythonError();
     return wrap(withSnapshots(get(self), indices(get(self), names), snapshot));
-  });
-}
-
-PyObject* ints(PyObject* self, PyObject*) {
-  return guarded([&] {
-    return listOf(constants(get(self)), [](const auto& constant) { return constant.second; });
   });
 }
 
@@ -276,13 +265,10 @@ PyMethodDef methods[] = {
     {"to_fx", toFx, METH_NOARGS, "The torch.fx.GraphModule."},
     {"keep", keep, METH_O,
      "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
-    {"keep_outputs", keepOutputsFromPython, METH_O,
-     "keep_outputs(names): (specimen with these outputs alone, []), or None"},
     {"with_ints", withIntsFromPython, METH_VARARGS,
      "with_ints(was, is): another int in all arguments"},
     {"snapshots", snapshots, METH_VARARGS,
      "snapshots(names, function): the values when they were made, as outputs"},
-    {"constants", ints, METH_NOARGS, "The scalars among the arguments."},
     {"reduce", reduce, METH_VARARGS,
      "reduce(still_fails, passes, body_of=None): the smallest specimen found"},
     {nullptr}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/python.h"
+#include "base/parts.h"
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "graph/stand_in.h"
@@ -203,20 +204,10 @@ void forEachLeaf(PyObject* argument, Visit&& visit) {
     return;
   }
   needStack();
-  if (PyTuple_Check(argument)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
-      forEachLeaf(PyTuple_GET_ITEM(argument, i), visit);
-  } else if (PyList_Check(argument)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
-      forEachLeaf(PyList_GET_ITEM(argument, i), visit);
-  } else if (PyDict_Check(argument)) {
-    PyObject* key = nullptr;
-    PyObject* value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) forEachLeaf(value, visit);
-  } else {
-    const auto* slice = reinterpret_cast<PySliceObject*>(argument);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) forEachLeaf(part, visit);
-  }
+  everyPart(argument, [&](PyObject* part) {
+    forEachLeaf(part, visit);
+    return true;
+  });
 }
 
 // Calls `visit(StandIn*)` for each stand-in in an argument.

@@ -180,48 +180,55 @@ Py_ssize_t lengthOf(PyObject* value) {
   return -1;
 }
 
-PyObject* keyAt(PyObject* dict, int64_t index) {
-  PyObject* key = nullptr;
-  if (!isInstanceDict(dict) && PyODict_Check(dict)) {
-    void* cursor = nullptr;
-    for (int64_t i = 0; i <= index; ++i) {
-      if (stator_odict_next(dict, &cursor, &key) <= 0) return nullptr;
+namespace {
+
+// The keys of a dict in their order: of an OrderedDict, of an object's attributes, of any other.
+class Keys {
+ public:
+  explicit Keys(PyObject* dict)
+      : dict_(dict), ordered_(!isInstanceDict(dict) && PyODict_Check(dict)) {
+    if (isInstanceDict(dict)) {
+      stator_view_object(&view_, ownerOfDict(dict));
+    } else if (!ordered_) {
+      stator_view_dict(&view_, dict);
     }
-    return key;
   }
+  // Null: there are no more.
+  PyObject* next() {
+    PyObject *key = nullptr, *value = nullptr;
+    const bool more = ordered_ ? stator_odict_next(dict_, &cursor_, &key) > 0
+                               : stator_view_next(&view_, &position_, &key, &value) != 0;
+    return more ? key : nullptr;
+  }
+
+ private:
+  PyObject* dict_;
+  const bool ordered_;
+  StatorView view_;
+  Py_ssize_t position_ = 0;
+  void* cursor_ = nullptr;
+};
+
+}  // namespace
+
+PyObject* keyAt(PyObject* dict, int64_t index) {
   if (!isDict(dict)) return nullptr;
-  StatorView view;
-  if (isInstanceDict(dict)) {
-    stator_view_object(&view, ownerOfDict(dict));
-  } else {
-    stator_view_dict(&view, dict);
-  }
-  Py_ssize_t position = 0;
-  PyObject* value = nullptr;
+  Keys keys(dict);
+  PyObject* key = nullptr;
   for (int64_t i = 0; i <= index; ++i) {
-    if (!stator_view_next(&view, &position, &key, &value)) return nullptr;
+    key = keys.next();
+    if (key == nullptr) return nullptr;
   }
   return key;
 }
 
 bool hasKeys(PyObject* dict, PyObject* keys) {
   if (!isDict(dict) || lengthOf(dict) != PyTuple_GET_SIZE(keys)) return false;
-  const bool ordered = !isInstanceDict(dict) && PyODict_Check(dict);
-  StatorView view;
-  if (isInstanceDict(dict)) {
-    stator_view_object(&view, ownerOfDict(dict));
-  } else {
-    stator_view_dict(&view, dict);
-  }
-  Py_ssize_t position = 0;
-  void* cursor = nullptr;
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    const bool more = ordered ? stator_odict_next(dict, &cursor, &key) > 0
-                              : stator_view_next(&view, &position, &key, &value) != 0;
-    if (!more || !sameConstant(key, PyTuple_GET_ITEM(keys, i))) return false;
-  }
-  return true;
+  Keys present(dict);
+  return everyItem(keys, [&](PyObject* wanted) {
+    PyObject* key = present.next();
+    return key != nullptr && sameConstant(key, wanted);
+  });
 }
 
 }  // namespace stator::guards

@@ -58,7 +58,6 @@ void stator_frame_truncate(StatorFrame* frame, int depth) {
 int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
 
 // --- Running
-// ---------------------------------------------------------------------------------------------------------------------------
 
 _Static_assert(sizeof(_PyCFrame) <= sizeof(StatorLink), "StatorLink holds a _PyCFrame");
 
@@ -149,7 +148,6 @@ void stator_frame_add_traceback(StatorFrame* frame) {
 }
 
 // --- The thread
-// ------------------------------------------------------------------------------------------------------------------------
 
 int stator_code_traced(PyCodeObject* code) { return 0; }
 
@@ -194,7 +192,6 @@ int stator_thread_interrupts(void) {
 StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame; }
 
 // --- Generators
-// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -281,7 +278,6 @@ PyObject* stator_take_repeated_key(void) {
 }
 
 // --- Code objects
-// ----------------------------------------------------------------------------------------------------------------------
 
 Py_ssize_t stator_code_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra) {

@@ -67,7 +67,6 @@ void stator_frame_truncate(StatorFrame* frame, int depth) {
 PyObject* stator_topmost_exception(void) { return _PyErr_GetTopmostException(thread())->exc_value; }
 
 // --- The end of a frame
-// ----------------------------------------------------------------------------------------------------------------
 
 // A frame object that others hold takes the frame's contents over. Frames below are reached through frame objects from
 // then on: the frame is not linked any more, so that the innermost one is the caller.
@@ -147,7 +146,6 @@ static void end_frame(PyThreadState* tstate, StatorFrame* frame) {
 }
 
 // --- Running
-// ---------------------------------------------------------------------------------------------------------------------------
 
 typedef struct {
   PyThreadState* tstate;
@@ -262,7 +260,6 @@ void stator_frame_add_traceback(StatorFrame* frame) {
 }
 
 // --- The thread
-// ------------------------------------------------------------------------------------------------------------------------
 
 // Tools 6 and 7 are sys.setprofile and sys.settrace, maybe of other threads: the thread's own functions tell.
 static int tools_in(const uint8_t* events, size_t count) {
@@ -337,7 +334,6 @@ int stator_thread_interrupts(void) {
 StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame; }
 
 // --- Generators
-// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -363,7 +359,6 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
 }
 
 // --- Instructions without a function
-// ---------------------------------------------------------------------------------------------------
 
 PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
   return _PyExc_PrepReraiseStar(original, raised);

@@ -71,7 +71,6 @@ PyObject* stator_topmost_exception(void) {
 }
 
 // --- Running
-// ---------------------------------------------------------------------------------------------------------------------------
 
 typedef struct {
   PyThreadState* tstate;
@@ -192,7 +191,6 @@ void stator_frame_add_traceback(StatorFrame* frame) {
 }
 
 // --- The thread
-// ------------------------------------------------------------------------------------------------------------------------
 
 // Tools 6 and 7 are sys.setprofile and sys.settrace, maybe of other threads: the thread's own functions tell.
 static int tools_in(const uint8_t* events, size_t count) {
@@ -233,7 +231,6 @@ int stator_thread_interrupts(void) { return _Py_HandlePending(thread()); }
 StatorFrame* stator_thread_frame(void) { return thread()->current_frame; }
 
 // --- Generators
-// ------------------------------------------------------------------------------------------------------------------------
 
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
@@ -251,7 +248,6 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
 }
 
 // --- Instructions without a function
-// ---------------------------------------------------------------------------------------------------
 
 PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
   return stator_intrinsic_2(INTRINSIC_PREP_RERAISE_STAR, original, raised);

@@ -381,7 +381,6 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
 }
 
 // --- Inlined frames become real
-// ----------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "disk/artifact_file.h"
@@ -33,8 +34,10 @@ void addConstant(disk::Digest& digest, PyObject* value) {
   addText(digest, Py_TYPE(value)->tp_name);
   if (PyTuple_CheckExact(value)) {
     addText(digest, std::to_string(PyTuple_GET_SIZE(value)));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-      addConstant(digest, PyTuple_GET_ITEM(value, i));
+    everyItem(value, [&](PyObject* item) {
+      addConstant(digest, item);
+      return true;
+    });
     return;
   }
   // The order of a set is another in every process; its code is as good a name without.

@@ -49,7 +49,8 @@ enum LogWord : int {
   kLogSymbols = 512,
   kLogCallbacks = 1024,  // torch._dynamo.on_compile_start and its like, compile_times()
   kLogRegions = 4096,
-  kLogCode = 2048  // hooks that want code for what was captured (stator/_bytecode_hooks.py)
+  // hooks that want code for what was captured (_bytecode_hooks of stator/_report.py)
+  kLogCode = 2048
 };
 // A capture of this frame is about to begin: it gets its compile id.
 int wantedLogs(StatorFrame* frame);

@@ -29,7 +29,7 @@ class Undecided : public std::exception {
 
 struct Decision {
   const Expr* condition;  // true for the hints
-  const void* where;      // what `whereNow` said when it was taken
+  const void* where;      // what `WhereNow` said when it was taken
 };
 
 class Environment {

@@ -61,39 +61,18 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
     """
     import json
     import os
-    import subprocess
-    import sys
     import tempfile
 
     from stator.debug._minify import DoesNotFail, Report
     from stator.debug._verdict import Verdict
+    from stator.debug._worker import run_minifier
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
-        command = [
-            sys.executable,
-            "-m",
-            "stator",
-            "minify",
-            script,
-            "--timeout",
-            timeout,
-            "--memory",
-            memory,
-            "--total",
-            total,
-            "--report",
-            path,
-        ]
-        command += ["--output", output] if output else []
-        command += ["--fresh"] if fresh else []
-        environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY", "STATOR_BISECT"))
-        }
-        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-        done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, env=environment, check=False
-        )
+        options = [f"--timeout={timeout}", f"--memory={memory}", f"--total={total}", f"--report={path}"]
+        options += [f"--output={output}"] if output else []
+        options += ["--fresh"] if fresh else []
+        done = run_minifier(script, *options, capture_output=True, text=True)
         if done.returncode == 3:
             raise DoesNotFail(done.stderr.strip().splitlines()[-1])
         if not os.path.exists(path):

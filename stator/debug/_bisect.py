@@ -5,6 +5,9 @@ The program fails if it ends with another status than with no graph compiled, is
 is right, the compiled graphs are compared with eager one by one instead.
 """
 
+import bisect
+import contextlib
+import glob
 import itertools
 import os
 import signal
@@ -64,11 +67,9 @@ class Program:
                 os.killpg(process.pid, signal.SIGKILL)
                 _, errors = process.communicate()
                 status = "no end"
-            try:
-                with open(count) as file:
-                    graphs = len(file.readlines())
-            except OSError:
-                graphs = 0
+            graphs = 0
+            with contextlib.suppress(OSError), open(count) as file:
+                graphs = len(file.readlines())
         return status, graphs, errors or ""
 
 
@@ -88,14 +89,8 @@ def find(script, arguments=(), timeout=600.0, verbose=False):
     graphs = max(graphs, more)
     if wrong == right:
         return _by_accuracy(program, graphs)
-    good, bad = 0, graphs  # with `good` graphs compiled all is well, with `bad` it is not
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        status, _, _ = program.run(0, middle)
-        if status == wrong:
-            bad = middle
-        else:
-            good = middle
+    # With `bad` graphs compiled it fails, with one less it does not.
+    bad = 1 + bisect.bisect_left(range(1, graphs), True, key=lambda count: program.run(0, count)[0] == wrong)
     number = bad - 1
     lines = [
         f"graph {number} of {graphs} is the first that matters: {script} {show(right)} without it and {show(wrong)} with it."
@@ -107,23 +102,15 @@ def find(script, arguments=(), timeout=600.0, verbose=False):
         f"Compiled alone, the program {show(status)}."
         + ("" if status == wrong else " The failure needs other graphs too.")
     )
-    lines.extend(_scripts_named(program, number))
-    return number, "\n".join([*lines, f"{program.runs} runs"])
+    return number, "\n".join([*lines, *_scripts_named(), f"{program.runs} runs"])
 
 
-def _scripts_named(program, number):
-    base = os.path.join(os.getcwd(), "stator_debug")
-    runs = (
-        sorted(os.listdir(base), key=lambda n: os.path.getmtime(os.path.join(base, n))) if os.path.isdir(base) else []
-    )
-    if not runs:
-        return []
-    folder = os.path.join(base, runs[-1], "checkpoints")
-    found = (
-        sorted((os.path.join(folder, n) for n in os.listdir(folder)), key=os.path.getmtime)
-        if os.path.isdir(folder)
-        else []
-    )
+def _scripts_named():
+    def last_written(*place):
+        return sorted(glob.glob(os.path.join(*place, "*")), key=os.path.getmtime)
+
+    runs = last_written(os.getcwd(), "stator_debug")
+    found = last_written(runs[-1], "checkpoints") if runs else []
     return ["Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
 
 
@@ -135,21 +122,11 @@ def _by_accuracy(program, graphs):
         return [line for line in errors.splitlines() if "differs from eager" in line]
 
     if not differs(0, None):
-        return (
-            None,
-            f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs",
-        )
-    good, bad = 0, graphs
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if differs(good, middle):
-            bad = middle
-        else:
-            good = middle
-    said = differs(bad - 1, bad)
-    lines = [f"graph {bad - 1} of {graphs} is the first that is wrong.", *said]
-    lines.extend(_scripts_named(program, bad - 1))
-    return bad - 1, "\n".join([*lines, f"{program.runs} runs"])
+        said = f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs"
+        return None, said
+    number = bisect.bisect_left(range(1, graphs), True, key=lambda count: bool(differs(0, count)))
+    lines = [f"graph {number} of {graphs} is the first that is wrong.", *differs(number, number + 1)]
+    return number, "\n".join([*lines, *_scripts_named(), f"{program.runs} runs"])
 
 
 def main(arguments):

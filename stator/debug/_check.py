@@ -5,16 +5,14 @@ one that differs is bisected: which is the shortest front part of it whose last 
 compiled.
 """
 
+import bisect
 import dataclasses
-import logging
 from typing import Any
 
 import torch
 
 from stator import _backends, config
 from stator.debug import _models, _stage, _text, _verdict
-
-log = logging.getLogger("stator.debug")
 
 
 @dataclasses.dataclass
@@ -55,33 +53,18 @@ class _Watch:
     def __call__(self, gm, example_inputs):
         number = self.graphs
         self.graphs += 1
-        specimen, extra = _text.from_module(gm)
-        shapes = _text.symbolic_shapes(gm)
-        picked = _text.picked_outputs(gm, specimen)
+        graph = _stage.Graph(gm)
         compiled = self.backend(gm, example_inputs)
 
         def run(*inputs):
             if self.found is None:
-                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked, shapes)
+                with _models.kept_random_state():
+                    found = graph.difference(compiled, inputs)
+                if found is not None:
+                    self.found = number, graph, _models.clone_inputs(graph.values(inputs)), found
             return compiled(*inputs)
 
         return run
-
-    def look(self, number, specimen, inputs, extra, compiled, picked, shapes):
-        def opt(*args):
-            out = compiled(*args[extra:])
-            return tuple(out[i] for i in picked)
-
-        with _models.kept_random_state():
-            found = _models.compare_two_models(
-                specimen.to_fx(),
-                opt,
-                inputs,
-                only_fwd=not torch.is_grad_enabled(),
-                ignore_non_fp=config.repro_ignore_non_fp,
-            )
-        if found is not None:
-            self.found = (number, specimen, _models.clone_inputs(inputs), found, shapes)
 
 
 class _First:
@@ -124,21 +107,21 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
         return CheckReport(True, watch.graphs)
     # Each graph is right by itself: small errors have added up, or a graph is wrong at a later call. Which one has to
     # be compiled for that?
-    good, bad, found = -1, watch.graphs, whole
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        difference = differs(run(_First(backend, mode, options, middle)))
-        if difference is None:
-            good = middle
-        else:
-            bad, found = middle, difference
-    return CheckReport(False, watch.graphs, bad - 1 if bad > 0 else None, difference=str(found))
+    found = {watch.graphs: whole}
+
+    def fails(count):
+        found[count] = differs(run(_First(backend, mode, options, count)))
+        return found[count] is not None
+
+    bad = bisect.bisect_left(range(watch.graphs), True, key=fails)
+    return CheckReport(False, watch.graphs, bad - 1 if bad > 0 else None, difference=str(found[bad]))
 
 
 def _wrong_graph(watch, stage):
-    number, specimen, values, difference, shapes = watch.found
+    number, graph, values, difference = watch.found
+    specimen = graph.specimen
     with _models.kept_random_state():
-        name, found, tries = first_difference(specimen, values, watch.backend, stage, shapes, difference.floating)
+        name, found, tries = first_difference(specimen, values, watch.backend, stage, graph.shapes, difference.floating)
     difference = str(found or difference)
     report = CheckReport(False, watch.graphs, number, difference=difference, tries=tries, specimen=specimen)
     for call in specimen.calls():
@@ -147,50 +130,35 @@ def _wrong_graph(watch, stage):
     return report
 
 
-def _grad(stage):
-    return torch.enable_grad() if stage == "dynamo" and torch.is_grad_enabled() else torch.no_grad()
-
-
 def first_difference(specimen, inputs, backend, stage, shapes, ignore_non_fp=True):
     """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by
     bisection."""
     calls = specimen.calls()
     by_name = dict(zip(specimen.inputs(), inputs, strict=True))
-    tries = 0
+    found = {}
 
-    def wrong(count):
-        """The difference in the front part of so many calls, if there is one."""
-        nonlocal tries
+    def fails(count):
+        """Whether there is a difference in the front part of so many calls."""
         made = specimen.keep([call[0] for call in calls[:count]])
         if made is None:
-            return None
+            return False
         part, _ = made
         values = [by_name[n] for n in part.inputs()]
-        tries += 1
-        with _grad(stage):
-            symbolic = [shapes.get(n) for n in part.inputs()]
+        symbolic = [shapes.get(n) for n in part.inputs()]
+        with _stage.grad(stage):
             compiled = _stage.compile_specimen(
                 part, _models.clone_inputs(values), stage, backend, shapes=symbolic if any(symbolic) else None
             )
-            return _models.compare_two_models(
-                part.to_fx(),
-                compiled,
-                values,
-                only_fwd=stage != "dynamo" or not torch.is_grad_enabled(),
-                ignore_non_fp=ignore_non_fp,
+            only_fwd = stage != "dynamo" or not torch.is_grad_enabled()
+            found[count] = _models.compare_two_models(
+                part.to_fx(), compiled, values, only_fwd, ignore_non_fp=ignore_non_fp
             )
+        return found[count] is not None
 
-    good, bad, found = 0, len(calls), wrong(len(calls))
-    if found is None:
-        return None, None, tries
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        difference = wrong(middle)
-        if difference is None:
-            good = middle
-        else:
-            bad, found = middle, difference
-    return calls[bad - 1][0], found, tries
+    if not fails(len(calls)):
+        return None, None, len(found)
+    bad = 1 + bisect.bisect_left(range(1, len(calls)), True, key=fails)
+    return calls[bad - 1][0], found[bad], len(found)
 
 
 def _statistics(value):
@@ -205,14 +173,12 @@ def _statistics(value):
 
 def analyze(case):
     """Prints every value of a script's program, and the first one that differs from eager's."""
-    from stator.debug._minify import snapshot
-
     with _verdict.state(case.header):
         inputs = case.load_inputs()
         names = [call[0] for call in case.specimen.calls()]
         case.seed()
-        with _grad(case.stage):
-            values = case.specimen.snapshots(names, snapshot).runner()(*_models.clone_inputs(inputs))
+        with _stage.grad(case.stage):
+            values = case.specimen.snapshots(names, _models.snapshot).runner()(*_models.clone_inputs(inputs))
         print(f"{len(names)} calls, stage {case.stage}, backend {case.backend.text}")
         for name, value in [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]:
             print(f"  {name:40} {_text.facts_of(value)[1]:24} {_statistics(value)}")
@@ -232,6 +198,3 @@ def analyze(case):
     made = f"{name} = {_text.short_name(target)}(...)"
     print(f"the first value that differs is {made}{where}: {found} ({tries} compilations)")
     return 1
-
-
-__all__ = ["CheckReport", "analyze", "check", "first_difference"]

@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import sys
+import traceback
 
-from stator.debug import _scripts, _verdict
+from stator.debug import _scripts, _verdict, _worker
 from stator.debug._inputs import InputsError
-from stator.debug._stage import STAGES
 from stator.debug._text import NotWritable, ScriptError
 
 log = logging.getLogger("stator.debug")
@@ -47,15 +47,14 @@ def _add_commands(commands, takes_script):
 
 
 def _run(case, arguments):
-    telegraph, descriptor = None, None
+    telegraph = None
     if arguments.verdict:
-        descriptor = os.open(arguments.verdict, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        telegraph = _verdict.Telegraph(descriptor)
+        telegraph = _worker.Telegraph(os.open(arguments.verdict, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
     verdict, examination = _verdict.examine(case, phase=telegraph.phase if telegraph else lambda name: None)
     if telegraph is not None:
         telegraph.send(verdict=verdict.data())
     if examination.error is not None:
-        _verdict.print_exception(examination.error)
+        traceback.print_exception(examination.error)
     print(verdict if verdict.fails else f"no failure: {verdict}", file=sys.stderr)
     if case.failure.fails and verdict.fails and not verdict.matches(case.failure):
         print(f"the script was written for another failure: {case.failure}", file=sys.stderr)
@@ -66,14 +65,8 @@ def _minify(script, arguments):
     from stator.debug._minify import DoesNotFail, minify
 
     try:
-        report = minify(
-            script,
-            timeout=arguments.timeout,
-            memory=arguments.memory,
-            total=arguments.total,
-            output=arguments.output,
-            fresh=arguments.fresh,
-        )
+        options = ("timeout", "memory", "total", "output", "fresh")
+        report = minify(script, **{name: getattr(arguments, name) for name in options})
     except DoesNotFail as error:
         print(error, file=sys.stderr)
         return 3
@@ -84,17 +77,12 @@ def _minify(script, arguments):
     return 0 if report.confirmed else 4
 
 
-def _analyze(case):
+def _dispatch(arguments, script, load):
     from stator.debug._check import analyze
 
-    return analyze(case)
-
-
-def _dispatch(arguments, script, case):
     if arguments.command == "minify":
         return _minify(script, arguments)
-    case = case() if callable(case) else case
-    return _analyze(case) if arguments.command == "analyze" else _run(case, arguments)
+    return analyze(load()) if arguments.command == "analyze" else _run(load(), arguments)
 
 
 @contextlib.contextmanager
@@ -137,6 +125,3 @@ def add_arguments(commands):
 def main(arguments):
     with clear_messages():
         return _dispatch(arguments, arguments.script, lambda: _scripts.load(arguments.script))
-
-
-__all__ = ["STAGES", "add_arguments", "clear_messages", "main", "script_main"]

@@ -5,9 +5,9 @@ import os
 
 import torch
 
-from stator.debug import _scripts, _text
+from stator.debug import _scripts, _stage
 from stator.debug._inputs import InputsError, Store
-from stator.debug._stage import BackendName
+from stator.debug._program import NotWritable
 from stator.debug._verdict import Verdict
 
 
@@ -28,13 +28,12 @@ def _picks(node):
 
 
 def _case(gm, args, compiler_name, store, accuracy=None, tracing_mode=None, check_str=None):
-    specimen, extra = _text.from_module(gm)
-    values = [*[value for _, value in extra], *args]
+    graph = _stage.Graph(gm)
     wrong = accuracy or compiler_name.endswith("_accuracy")
     failure = Verdict("accuracy" if wrong else "passes", message="written on request", contains=check_str or "")
-    backend = BackendName(compiler_name.removesuffix("_accuracy"))
-    shapes = _text.symbolic_shapes(gm) if tracing_mode != "real" else None
-    return _scripts.make_case(specimen, values, _stage_of(gm), backend, failure, store, shapes=shapes)
+    backend = _stage.BackendName(compiler_name.removesuffix("_accuracy"))
+    shapes = graph.shapes if tracing_mode != "real" else None
+    return _scripts.make_case(graph.specimen, graph.values(args), _stage_of(gm), backend, failure, store, shapes=shapes)
 
 
 def save_graph_repro(
@@ -63,7 +62,7 @@ def save_graph_repro(
     store = Store(save_dir or _scripts.this_run().store.folder)
     try:
         case = _case(gm, args, compiler_name, store, accuracy, tracing_mode, check_str)
-    except (InputsError, _text.NotWritable) as error:
+    except (InputsError, NotWritable) as error:
         fd.write(f"Repro is not generated: {error}")
         return
     if stable_output:

@@ -18,28 +18,42 @@ from typing import Any
 import torch
 from torch.utils.weak import TensorWeakRef
 
+from stator.debug import _models
+
 
 class InputsError(Exception):
     """Inputs that cannot be written or read; the message says which and why."""
 
 
 # ---- descriptions
-# ------------------------------------------------------------------------------------------------------------------
+
+
+class Description:
+    """A call of a loader's method, with the fields as its arguments; those that are as by default are not written."""
+
+    def text(self, *first):
+        """The expression in a script; `first` are the expressions of the first fields."""
+        given = list(first)
+        for field in dataclasses.fields(self)[len(first) :]:
+            value = getattr(self, field.name)
+            if field.default is dataclasses.MISSING and not field.kw_only:
+                given.append(_literal(value))
+            elif value != field.default:
+                given.append(f"{field.name}={_literal(value)}")
+        return f"load.{self.method}({', '.join(given)})"
 
 
 @dataclasses.dataclass
-class SavedStorage:
+class SavedStorage(Description):
+    method = "storage"
     digest: str
     nbytes: int
     device: str = "cpu"
 
-    def text(self):
-        device = "" if self.device == "cpu" else f", device={self.device!r}"
-        return f"load.storage({self.digest!r}, {self.nbytes}{device})"
 
-
-@dataclasses.dataclass
-class RandomStorage:
+@dataclasses.dataclass(kw_only=True)
+class RandomStorage(Description):
+    method = "random"
     seed: int
     dtype: torch.dtype
     count: int
@@ -47,13 +61,10 @@ class RandomStorage:
     high: float
     device: str = "cpu"
 
-    def text(self):
-        device = "" if self.device == "cpu" else f", device={self.device!r}"
-        return f"load.random(seed={self.seed}, dtype={self.dtype}, count={self.count}, low={self.low!r}, high={self.high!r}{device})"
-
 
 @dataclasses.dataclass
-class TensorSpec:
+class TensorSpec(Description):
+    method = "tensor"
     storage: Any
     shape: tuple
     stride: tuple
@@ -66,16 +77,9 @@ class TensorSpec:
     neg: bool = False
     sizes: tuple | None = None  # with names in the places of sizes that the compiler must not rely on
 
-    def text(self, storage):
-        flags = [f"offset={self.offset}"] if self.offset else []
-        flags += [f"{name}=True" for name in ("requires_grad", "parameter", "conj", "neg") if getattr(self, name)]
-        flags += [] if self.leaf else ["leaf=False"]
-        flags += [f"sizes={self.sizes!r}"] if self.sizes else []
-        return f"load.tensor({', '.join([storage, repr(self.shape), repr(self.stride), str(self.dtype), *flags])})"
-
 
 @dataclasses.dataclass
-class PartsSpec:
+class PartsSpec(Description):
     """A tensor made of others: sparse, nested, quantized, or a subclass that can be taken apart."""
 
     kind: str
@@ -88,7 +92,7 @@ class PartsSpec:
 
 
 @dataclasses.dataclass
-class LiteralSpec:
+class LiteralSpec(Description):
     value: Any
     symbol: str | None = None  # an int that the compiler must not rely on
 
@@ -115,7 +119,6 @@ def _literal(value):
 
 
 # ---- saving
-# ------------------------------------------------------------------------------------------------------------------------
 
 
 def write_file(path, data, mode=0o644, sync=False):
@@ -180,10 +183,7 @@ class Store:
         known = self.known.get(key)
         if known is not None and known[0]() is tensor and version is not None and known[1] == version:
             return known[2]
-        storage = tensor.untyped_storage()
-        raw = torch.empty(0, dtype=torch.uint8, device=storage.device)
-        raw.set_(storage, 0, (storage.nbytes(),), (1,))
-        digest = self.save(raw.cpu())
+        digest = self.save(_models.whole_storage(tensor, torch.uint8).cpu())
         if type(tensor) in (torch.Tensor, torch.nn.Parameter):
             self.known[key] = (TensorWeakRef(tensor), version, digest)
         return digest
@@ -199,7 +199,6 @@ def random_state(store):
 
 
 # ---- from values to descriptions
-# -----------------------------------------------------------------------------------------------------
 
 
 class Describer:
@@ -223,17 +222,13 @@ class Describer:
     def tensor(self, value):
         if isinstance(value, torch._subclasses.FakeTensor) or value.device.type == "meta":
             return self.fake(value)
-        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-        if plain and value.layout is torch.strided and not value.is_quantized and not value.is_nested:
-            return self.strided(
-                value, SavedStorage(self.store.save_storage(value), value.untyped_storage().nbytes(), str(value.device))
-            )
-        return self.in_parts(value)
+        return self.plain(value) if _models.is_plain(value) else self.in_parts(value)
 
-    def strided(self, value, storage):
-        key = value.untyped_storage()._cdata
+    def plain(self, value):
+        whole = value.untyped_storage()
+        storage = SavedStorage(self.store.save_storage(value), whole.nbytes(), str(value.device))
         return TensorSpec(
-            self.storages.setdefault(key, storage),
+            self.storages.setdefault(whole._cdata, storage),
             tuple(int(d) for d in value.shape),
             tuple(int(d) for d in value.stride()),
             value.dtype,
@@ -250,14 +245,15 @@ class Describer:
         shape = tuple(_hint(d) for d in value.shape)
         stride = tuple(_hint(d) for d in value.stride())
         offset = _hint(value.storage_offset())
-        count = offset + 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if all(shape) else offset
         self.seeds += 1
         integral = not (value.is_floating_point() or value.is_complex())
         low, high = (0, 1) if integral else (-1.0, 1.0)
-        storage = RandomStorage(self.seeds, value.dtype, count, low, high, str(value.device))
-        return TensorSpec(
-            storage, shape, stride, value.dtype, offset, value.requires_grad, isinstance(value, torch.nn.Parameter)
+        count = _reach(offset, shape, stride)
+        storage = RandomStorage(
+            seed=self.seeds, dtype=value.dtype, count=count, low=low, high=high, device=str(value.device)
         )
+        parameter = isinstance(value, torch.nn.Parameter)
+        return TensorSpec(storage, shape, stride, value.dtype, offset, value.requires_grad, parameter)
 
     def in_parts(self, value):
         grad = {"requires_grad": True} if value.requires_grad else {}
@@ -266,27 +262,16 @@ class Describer:
             parts = [plain._indices(), plain._values()]
             facts = {"shape": tuple(value.shape), "coalesced": value.is_coalesced(), **grad}
             return PartsSpec("sparse_coo", [self.spec(p) for p in parts], facts)
-        if value.layout in (torch.sparse_csr, torch.sparse_bsr):
-            parts = [plain.crow_indices(), plain.col_indices(), plain.values()]
-            return PartsSpec(
-                "sparse_compressed",
-                [self.spec(p) for p in parts],
-                {"shape": tuple(value.shape), "layout": value.layout, **grad},
-            )
-        if value.layout in (torch.sparse_csc, torch.sparse_bsc):
-            parts = [plain.ccol_indices(), plain.row_indices(), plain.values()]
-            return PartsSpec(
-                "sparse_compressed",
-                [self.spec(p) for p in parts],
-                {"shape": tuple(value.shape), "layout": value.layout, **grad},
-            )
+        if value.layout in _COMPRESSED:
+            parts = [getattr(plain, name)() for name in _COMPRESSED[value.layout]]
+            facts = {"shape": tuple(value.shape), "layout": value.layout, **grad}
+            return PartsSpec("sparse_compressed", [self.spec(p) for p in parts], facts)
         if value.is_quantized and value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             facts = {"scale": value.q_scale(), "zero_point": value.q_zero_point(), "dtype": value.dtype}
             return PartsSpec("quantized", [self.spec(plain.int_repr())], facts)
         if value.is_nested and value.layout is torch.strided:
-            return PartsSpec(
-                "nested", [self.spec(p.contiguous()) for p in plain.unbind()], {"dtype": value.dtype, **grad}
-            )
+            parts = [self.spec(p.contiguous()) for p in plain.unbind()]
+            return PartsSpec("nested", parts, {"dtype": value.dtype, **grad})
         if hasattr(value, "__tensor_flatten__"):
             names, context = value.__tensor_flatten__()
             module, name = type(value).__module__, type(value).__qualname__
@@ -299,6 +284,21 @@ class Describer:
         )
 
 
+_BY_ROWS = ("crow_indices", "col_indices", "values")
+_BY_COLUMNS = ("ccol_indices", "row_indices", "values")
+_COMPRESSED = {
+    torch.sparse_csr: _BY_ROWS,
+    torch.sparse_bsr: _BY_ROWS,
+    torch.sparse_csc: _BY_COLUMNS,
+    torch.sparse_bsc: _BY_COLUMNS,
+}
+
+
+def _reach(offset, shape, stride):
+    """How many elements a storage has to have."""
+    return offset + 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if all(shape) else offset
+
+
 def _hint(size):
     if isinstance(size, int):
         return size
@@ -309,23 +309,18 @@ def like(spec, value, seed):
     """A random storage with the range of a real tensor: what a repro holds when no particular values are needed."""
     if not isinstance(spec, TensorSpec) or value.numel() == 0:
         return None
-    whole = torch.empty(0, dtype=value.dtype, device=value.device)
     count = value.untyped_storage().nbytes() // value.dtype.itemsize
-    low, high = -1.0, 1.0
-    if value.dtype is torch.bool:
-        low, high = 0, 1
-    elif value.dtype.is_complex or (value.dtype.itemsize == 1 and value.dtype.is_floating_point):
-        pass
-    else:
+    low, high = (0, 1) if value.dtype is torch.bool else (-1.0, 1.0)
+    small = value.dtype.itemsize == 1 and (value.dtype.is_floating_point or value.dtype is torch.bool)
+    if not small and not value.dtype.is_complex:
         with torch.no_grad():
-            whole.set_(value.untyped_storage(), 0, (count,), (1,))
-            if value.dtype.is_floating_point:
-                finite = whole[torch.isfinite(whole)].double()
-                if finite.numel():
-                    low, high = _rounded(float(finite.min()), float(finite.max()))
-            else:
+            whole = _models.whole_storage(value, value.dtype)
+            if not value.dtype.is_floating_point:
                 low, high = int(whole.min()), int(whole.max())
-    return dataclasses.replace(spec, storage=RandomStorage(seed, value.dtype, count, low, high, str(value.device)))
+            elif (finite := whole[torch.isfinite(whole)].double()).numel():
+                low, high = _rounded(float(finite.min()), float(finite.max()))
+    storage = RandomStorage(seed=seed, dtype=value.dtype, count=count, low=low, high=high, device=str(value.device))
+    return dataclasses.replace(spec, storage=storage)
 
 
 def _rounded(low, high):
@@ -386,26 +381,19 @@ def write(names, specs):
 
 
 # ---- from a script to values
-# ---------------------------------------------------------------------------------------------------------
 
 
 class Recorder:
     """Runs `inputs(load)` for its descriptions alone."""
 
-    def storage(self, digest, nbytes, device="cpu"):
-        return SavedStorage(digest, nbytes, device)
-
-    def random(self, seed, dtype, count, low, high, device="cpu"):
-        return RandomStorage(seed, dtype, count, low, high, device)
-
-    def tensor(self, storage, shape, stride, dtype, offset=0, **flags):
-        return TensorSpec(storage, tuple(shape), tuple(stride), dtype, offset, **flags)
-
-    def symbol(self, value, name):
-        return LiteralSpec(value, name)
+    storage, random, tensor, symbol = SavedStorage, RandomStorage, TensorSpec, LiteralSpec
 
     def parts(self, kind, parts, **facts):
-        return PartsSpec(kind, [p if hasattr(p, "text") else LiteralSpec(p) for p in parts], facts)
+        return PartsSpec(kind, [described(part) for part in parts], facts)
+
+
+def described(value):
+    return value if isinstance(value, Description) else LiteralSpec(value)
 
 
 _FRAME = 1 << 16  # what a file of torch.save holds beside the values, at most
@@ -443,50 +431,34 @@ class Loader:
 
     def random(self, seed, dtype, count, low, high, device="cpu"):
         try:
-            return self._drawn(seed, dtype, count, low, high, device)
+            source = torch.Generator().manual_seed(seed)
+            if dtype.is_floating_point or dtype.is_complex:
+                wide = torch.complex128 if dtype.is_complex else torch.float64
+                values = torch.rand(count, generator=source, dtype=wide)
+                values = values * (high - low) + (complex(low, low) if dtype.is_complex else low)
+            else:
+                values = torch.randint(int(low), int(high) + 1, (count,), generator=source)
+            return values.to(dtype).to(device).untyped_storage()
         except (RuntimeError, MemoryError, OverflowError) as error:
             raise InputsError(f"{count} random numbers cannot be made: {str(error).splitlines()[0]}") from None
 
-    def _drawn(self, seed, dtype, count, low, high, device):
-        source = torch.Generator().manual_seed(seed)
-        if dtype.is_floating_point or dtype.is_complex:
-            wide = torch.complex128 if dtype.is_complex else torch.float64
-            values = torch.rand(count, generator=source, dtype=wide)
-            values = values * (high - low) + (complex(low, low) if dtype.is_complex else low)
-        else:
-            values = torch.randint(int(low), int(high) + 1, (count,), generator=source)
-        return values.to(dtype).to(device).untyped_storage()
-
-    def tensor(
-        self,
-        storage,
-        shape,
-        stride,
-        dtype,
-        offset=0,
-        requires_grad=False,
-        parameter=False,
-        leaf=True,
-        conj=False,
-        neg=False,
-        sizes=None,
-    ):
-        made = torch.empty(0, dtype=dtype, device=storage.device)
-        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
-        if min((offset, *shape, *stride)) < 0 or (0 not in shape and last >= storage.nbytes() // made.itemsize):
+    def tensor(self, *args, **flags):
+        spec = TensorSpec(*args, **flags)
+        storage, shape, stride, offset = spec.storage, spec.shape, spec.stride, spec.offset
+        made = torch.empty(0, dtype=spec.dtype, device=storage.device)
+        reach = _reach(offset, shape, stride) if 0 not in shape else 0
+        if min((offset, *shape, *stride)) < 0 or reach > storage.nbytes() // made.itemsize:
             raise InputsError(
                 f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes"
             )
         made.set_(storage, offset, shape, stride)
-        made = made.conj() if conj else made
-        made = made._neg_view() if neg else made
-        if parameter:
-            return torch.nn.Parameter(made, requires_grad)
-        if requires_grad:
+        made = made.conj() if spec.conj else made
+        made = made._neg_view() if spec.neg else made
+        if spec.parameter:
+            return torch.nn.Parameter(made, spec.requires_grad)
+        if spec.requires_grad:
             made.requires_grad_()
-            if not leaf:
-                made = made.view_as(made)
-        return made
+        return made if spec.leaf or not spec.requires_grad else made.view_as(made)
 
     def symbol(self, value, name):
         return value

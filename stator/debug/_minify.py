@@ -14,15 +14,14 @@ import importlib
 import json
 import logging
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 
 import torch
 
 from stator.debug import _inputs, _models, _program, _scripts, _stage, _text, _verdict, _worker
+from stator.debug._inputs import SavedStorage
+from stator.debug._progress import Progress
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -59,16 +58,6 @@ class Report:
         )
 
 
-def snapshot(value):
-    """What a value is now: a copy of its own that keeps strides and gradness."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    made = _models.clone_inputs(value.detach())
-    if value.requires_grad and (value.is_floating_point() or value.is_complex()):
-        made.requires_grad_()
-    return made
-
-
 class OutOfTime(Exception):
     pass
 
@@ -93,13 +82,13 @@ class Minifier:
             return max(5.0 if self.slowest or self.failure else 20.0, seconds)
         return max(20.0, 10 * self.slowest[phase]) if phase in self.slowest else None
 
-    def examine(self, job, quiet=True):
+    def examine(self, job):
         left = self.limits.total - (time.monotonic() - self.start) if self.limits.total else float("inf")
         if left <= 0:
             raise OutOfTime
         self.tries += 1
         timeout = min(self.limits.timeout, left + 5)
-        verdict, message, seconds = _worker.check(job, timeout, self.limits.memory, quiet, self.phase_limit)
+        verdict, message, seconds = _worker.check(job, timeout, self.limits.memory, self.phase_limit)
         for phase, taken in (message.get("seconds") or {}).items():
             self.slowest[phase] = max(self.slowest.get(phase, 0.0), taken)
         log.debug("try %d: %s (%.2f s)", self.tries, verdict, seconds)
@@ -108,12 +97,7 @@ class Minifier:
     def first(self):
         """What the script shows: that is the failure that has to stay."""
         case = self.case
-
-        def job(phase):
-            verdict, examination = _verdict.examine(case, phase=phase)
-            return verdict, {"facts": examination.facts, "seconds": examination.seconds}
-
-        verdict, message = self.examine(job)
+        verdict, message = self.examine(lambda phase: _told(_verdict.examine(case, phase=phase)))
         if verdict.kind == "unusable":
             raise DoesNotFail(f"the script cannot be run: {verdict.message}")
         early = verdict.kind in ("signal", "hang") and verdict.place in ("start", "load", "eager")
@@ -125,19 +109,9 @@ class Minifier:
         if recorded.fails and not verdict.matches(recorded):
             log.warning("the script was written for: %s. It shows: %s. Going on with the latter", recorded, verdict)
         self.failure = self.last = verdict.wanting(recorded.contains)
-        facts = message.get("facts") or self.facts()
-        case.specimen.learn({name: tuple(f) for name, f in facts.items()})
-        return verdict
-
-    def facts(self):
-        """Kinds of the values where the compiled run told nothing: from an eager run."""
-        case = self.case
-
-        def job(phase):
-            return Verdict("passes"), {"facts": _eager_facts(case, case.load_inputs())}
-
-        _, message = self.examine(job)
-        return message.get("facts") or {}
+        if not message.get("facts"):  # where the compiled run told nothing: an eager run
+            _, message = self.examine(lambda phase: (verdict, {"facts": _eager_facts(case, case.load_inputs())}))
+        case.specimen.learn({name: tuple(f) for name, f in (message.get("facts") or {}).items()})
 
     def key(self, specimen, what):
         return hashlib.sha256(f"{self.checkpoint} {specimen.hash()} {what}".encode()).hexdigest()[:24]
@@ -154,30 +128,27 @@ class Minifier:
             case, values = make()
             # What is judged is the text: a script that reads back differently would be caught here.
             case = case.changed(specimen=_reread(case))
-            verdict, examination = _verdict.examine(case, values, phase, self.failure)
-            said = {"facts": examination.facts, "seconds": examination.seconds}
+            verdict, said = _told(_verdict.examine(case, values, phase, self.failure))
             if verdict.matches(self.failure):
                 phase("write")
-                case.specimen.learn(examination.facts)
+                case.specimen.learn(said["facts"])
                 failure = verdict.wanting(self.failure.contains)
                 said["script"] = _save(case.changed(failure=failure), values, self.run)
             return verdict, said
 
-        crashes = self.failure.kind in ("signal", "hang")
         verdict, message = self.examine(job)
         if verdict.kind == "hang" and not verdict.matches(self.failure):
             verdict, message = self.examine(job)  # a machine that was busy, perhaps
-        script = message.get("script")
-        if crashes and verdict.matches(self.failure):
+        same = verdict.matches(self.failure)
+        if same and self.failure.kind in ("signal", "hang"):
             # The process could not write any more: another one makes the same candidate and writes it without running
             # it.
             message = self.write_only(make, verdict)
-            script = message.get("script")
-        good = verdict.matches(self.failure) and script is not None
+        good = same and message.get("script") is not None
         self.remember(key, good)
         if good:
             self.last = verdict.wanting(self.failure.contains)
-            self.adopt(script, message.get("facts") or {})
+            self.adopt(message["script"], message.get("facts") or {})
         return good
 
     def write_only(self, make, verdict):
@@ -191,10 +162,8 @@ class Minifier:
         return _worker.check(job, self.limits.timeout, self.limits.memory)[1]
 
     def adopt(self, script, facts):
-        known = {c[0]: (c[2], c[3]) for c in self.case.specimen.calls()}
-        known |= {name: tuple(fact) for name, fact in facts.items()}
-        self.case = _scripts.load(script)
-        self.case.specimen.learn(known | _spec_facts(self.case))
+        known = _call_facts(self.case.specimen) | {name: tuple(fact) for name, fact in facts.items()}
+        self.case = _loaded(script, known)
         self.checkpoint = os.path.basename(script)
         self.remember("best", script)
 
@@ -212,26 +181,23 @@ class Minifier:
         # The reducer's specimens and the case's differ in nothing but the names of files: kept in step by adopt().
         def ask(base, candidate, cut, text):
             case = self.case
-            header = dict(case.header)
 
             def make():
-                values = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
-                specs = dict(case.specs)
-                if cut:
-                    values.update(_cut_values(case, base, cut, values))
-                    if any(call[5] for call in case.specimen.calls()):
-                        fresh = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
-                        values.update(fresh)
+                values = case.values()
                 names = candidate.inputs()
-                shapes = {**{c[0]: _text.symbolic_shape(c[2:4]) for c in base.calls() if c[0] in cut}, **case.shapes}
-                made = dataclasses.replace(
-                    case,
+                shapes = dict(case.shapes)
+                if cut:
+                    found = _eager_values(case, base, cut, [values[n] for n in base.inputs()])
+                    # Snapshots come in the order in which the values were made, as `cut` is.
+                    values |= dict(zip(cut, found, strict=True))
+                    facts = _call_facts(base)
+                    shapes = {n: _text.symbolic_shape(facts[n]) for n in cut} | shapes
+                made = case.changed(
                     specimen=candidate,
-                    specs={n: specs.get(n) for n in names},
-                    header=header,
+                    specs={n: case.specs.get(n) for n in names},
                     shapes={n: shapes[n] for n in names if shapes.get(n) is not None},
                 )
-                return made.changed(), [values[n] for n in names]
+                return made, [values[n] for n in names]
 
             return self.still_fails(make, candidate, "graph", text)
 
@@ -266,31 +232,24 @@ class Minifier:
         candidate = case.specimen.with_ints(was, now)
 
         def make():
-            values = [
-                now if type(v) is int and v == was and n in case.shapes else _narrowed(v, was, now)
-                for n, v in zip(case.specimen.inputs(), case.load_inputs(), strict=True)
-            ]
-            return case.changed(specimen=candidate, specs=dict.fromkeys(case.specimen.inputs())), values
+            values = {
+                n: now if type(v) is int and v == was and n in case.shapes else _narrowed(v, was, now)
+                for n, v in case.values().items()
+            }
+            return case.changed(specimen=candidate, specs=dict.fromkeys(values)), list(values.values())
 
         return self.still_fails(make, candidate, f"size {was} {now}", "shrink shapes")
 
     def simplify_values(self):
         """Values that come from a seed need no file."""
-        names = [
-            n
-            for n, s in self.case.specs.items()
-            if isinstance(s, _inputs.TensorSpec) and isinstance(s.storage, _inputs.SavedStorage)
-        ]
-        if names and not self.try_random(names) and len(names) > 1:
-            for name in names:
-                self.try_random([name])
+        specs = self.case.specs
+        self.together_or_alone(self.try_random, [n for n in specs if isinstance(_storage(specs[n]), SavedStorage)])
 
     def try_random(self, names):
         case = self.case
 
         def make():
-            values = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
-            specs = dict(case.specs)
+            values, specs = case.values(), dict(case.specs)
             for seed, name in enumerate(names):
                 specs[name] = _inputs.like(specs[name], values[name], seed) or specs[name]
             made = case.changed(specs=specs)
@@ -300,10 +259,7 @@ class Minifier:
 
     def fix_sizes(self, one_by_one):
         """Sizes that are symbols become constants, if the failure does not need them."""
-        names = list(self.case.shapes)
-        if names and not self.try_constant(names) and one_by_one and len(names) > 1:
-            for name in names:
-                self.try_constant([name])
+        self.together_or_alone(self.try_constant, list(self.case.shapes), one_by_one)
 
     def try_constant(self, names):
         case = self.case
@@ -313,6 +269,11 @@ class Minifier:
             return case.changed(shapes=shapes), case.load_inputs()
 
         return self.still_fails(make, case.specimen, f"constant sizes {names}", "constant sizes")
+
+    def together_or_alone(self, attempt, names, one_by_one=True):
+        if names and not attempt(names) and one_by_one and len(names) > 1:
+            for name in names:
+                attempt([name])
 
     def all_passes(self):
         self.fix_sizes(one_by_one=False)  # one is enough for such a failure, and which one is best is known at the end
@@ -337,26 +298,32 @@ def _reread(case):
     if program is not None:
         scope["program"] = _program.definitions(program)
     made = _text.from_fx(_text.read_forward(text.source(), scope, "candidate"))
-    made.learn({c[0]: (c[2], c[3]) for c in case.specimen.calls()})
+    made.learn(_call_facts(case.specimen))
     return made
 
 
-def _cut_values(case, base, cut, values):
-    """Values of calls that became inputs, from an eager run of what they were cut from."""
-    with _verdict.state(case.header), torch.no_grad() if case.stage != "dynamo" else contextlib.nullcontext():
+def _told(examined):
+    """What a process tells of an examination: (verdict, message)."""
+    verdict, examination = examined
+    return verdict, {"facts": examination.facts, "seconds": examination.seconds}
+
+
+def _call_facts(specimen):
+    return {name: (kind, facts) for name, _, kind, facts, _, _ in specimen.calls()}
+
+
+def _eager_values(case, specimen, names, inputs):
+    """What values of a specimen are when they are made, from an eager run."""
+    with _verdict.state(case.header), _stage.grad(case.stage):
         case.seed()
-        found = base.snapshots(cut, snapshot).runner()(*[values[n] for n in base.inputs()])
-    # Snapshots come in the order in which the values were made, as `cut` is.
-    return dict(zip(cut, found, strict=True))
+        return specimen.snapshots(names, _models.snapshot).runner()(*_models.clone_inputs(inputs))
 
 
 def _eager_facts(case, inputs):
     """What each value is, from an eager run."""
-    names = [call[0] for call in case.specimen.calls()]
-    with _verdict.state(case.header), torch.no_grad() if case.stage != "dynamo" else contextlib.nullcontext():
-        case.seed()
-        values = case.specimen.snapshots(names, snapshot).runner()(*_models.clone_inputs(inputs))
-    together = [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]
+    names = list(_call_facts(case.specimen))
+    values = _eager_values(case, case.specimen, names, inputs)
+    together = zip([*case.specimen.inputs(), *names], [*inputs, *values], strict=True)
     found = {name: _text.facts_of(value) for name, value in together}
     if case.symbolic() is not None:  # which sizes are symbols is nothing that values tell
         found |= _stage.symbolic_facts(case.specimen, inputs, case.stage, case.symbolic())
@@ -393,98 +360,53 @@ def _save(case, values, run):
     return _scripts.write_case(case, run, convenient=False)
 
 
+def _storage(spec):
+    return getattr(spec, "storage", None)
+
+
 def _adopt_storages(spec, folder, store):
-    parts = spec.parts if isinstance(spec, _inputs.PartsSpec) else [spec]
-    for part in parts:
-        storage = getattr(part, "storage", None)
-        if isinstance(part, _inputs.PartsSpec):
-            _adopt_storages(part, folder, store)
-        elif isinstance(storage, _inputs.SavedStorage) and not os.path.exists(store.path(storage.digest)):
-            store.save(_inputs.Loader(folder).read(storage.digest, storage.nbytes))
+    for part in getattr(spec, "parts", ()):
+        _adopt_storages(part, folder, store)
+    storage = _storage(spec)
+    if isinstance(storage, SavedStorage) and not os.path.exists(store.path(storage.digest)):
+        store.save(_inputs.Loader(folder).read(storage.digest, storage.nbytes))
 
 
-def _spec_facts(case):
-    """Facts of the inputs, from their descriptions."""
-    found = {}
-    for name, spec in case.specs.items():
-        if isinstance(spec, _inputs.TensorSpec):
-            dtype = _text._DTYPE_SHORT.get(spec.dtype, str(spec.dtype).removeprefix("torch."))
-            device = "" if spec.storage.device == "cpu" else f" {spec.storage.device}"
-            found[name] = ("t", f"{dtype}[{', '.join(map(str, spec.shape))}]{device}")
-        else:
-            found[name] = ("s" if isinstance(spec, _inputs.LiteralSpec) else "t", "")
-    return found
+def _loaded(script, known=None):
+    """The case in a script, with what is known of its values."""
+    case = _scripts.load(script)
+    case.specimen.learn((known or {}) | {name: _spec_facts(spec) for name, spec in case.specs.items()})
+    return case
+
+
+def _spec_facts(spec):
+    if isinstance(spec, _inputs.TensorSpec):
+        return "t", _text.tensor_facts(spec.dtype, spec.shape, spec.storage.device)
+    return "s" if isinstance(spec, _inputs.LiteralSpec) else "t", ""
 
 
 def _read_memo(path):
     memo = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                try:
-                    key, value = json.loads(line)
-                except ValueError:
-                    continue  # the last line of a process that was killed
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):  # the last line of a process that was killed
+                key, value = json.loads(line)
                 memo[key] = value
-    except OSError:
-        pass
     return memo
 
 
-def confirm(script, failure, timeout):
-    """Runs a script alone, in a new process: (whether it shows the failure, what it showed)."""
-    with tempfile.TemporaryDirectory() as folder:
-        told = os.path.join(folder, "verdict")
-        command = [sys.executable, script, "run", "--verdict", told]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        lines, timed_out = _follow(process, told, timeout)
-        if process.poll() is None:  # no end, or said its verdict and does not end
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-    verdict, _ = _verdict.from_lines(lines, -code if code < 0 else code << 8, timed_out)
-    return verdict.matches(failure), verdict
-
-
-def _follow(process, path, timeout):
-    """(lines, whether the time was up) of a process that notes its phases in a file."""
-    start = time.monotonic()
-    running, lines, ended = None, [], False
-    while True:
-        ended = process.poll() is not None  # before the file is read: what it wrote last is in it
-        try:
-            with open(path, "rb") as file:
-                lines = file.read().split(b"\n")
-        except OSError:
-            lines = []
-        if ended:
-            return lines, False
-        now = time.monotonic()
-        if running is None and any(line.startswith(b'{"phase": "run"') for line in lines):
-            running = now
-        if now - start > timeout or (running is not None and now - running > max(5.0, timeout / 10)):
-            return lines, not any(line.startswith(b'{"verdict"') for line in lines)
-        time.sleep(0.05)
-
-
-def minify(
-    script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2
-):
+def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=False):
     """Cuts the program in a script down, in this process, which must not have run tensor operations
     (stator.debug.minify starts one).
 
     Raises ScriptError, InputsError or DoesNotFail; gives a Report.
     """
-    from stator.debug._progress import Progress
-
     # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine
     # threads that wait for each other cost more than they give.
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
-    case = _scripts.load(script)
-    case.specimen.learn(_spec_facts(case))
-    run = _folder_of(script, folder, case)
+    case = _loaded(script)
+    run = _run_of(script, case)
     os.makedirs(run.folder, exist_ok=True)
     with open(script, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()[:12]
@@ -492,16 +414,13 @@ def minify(
     if fresh and os.path.exists(memo_path):
         os.unlink(memo_path)
     _preload(case)
-    progress = progress or Progress()
-    with progress:
+    with Progress() as progress:
         minifier = Minifier(case, run, Limits(timeout, memory, total), progress, memo_path)
         before = case.specimen.call_count()
         best = minifier.memo.get("best")
         if isinstance(best, str) and os.path.exists(best):
             log.warning("going on from %s", best)
-            minifier.case = _scripts.load(best)
-            minifier.case.specimen.learn(_spec_facts(minifier.case))
-            minifier.checkpoint = os.path.basename(best)
+            minifier.case, minifier.checkpoint = _loaded(best), os.path.basename(best)
         progress.begin(before)
         minifier.first()
         try:
@@ -513,53 +432,33 @@ def minify(
         progress.update(final, minifier.tries, "confirm")
         path = _final(final, script, run, output)
         # No candidate is forked any more, so threads do no harm now.
-        with concurrent.futures.ThreadPoolExecutor(max(1, confirmations)) as pool:
-            limit = max(60.0, minifier.limits.timeout)
-            answers = list(pool.map(lambda _: confirm(path, minifier.failure, limit), range(confirmations)))
-        for good, verdict in answers:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            verdicts = list(pool.map(_worker.run_script, [path] * 2, [max(60.0, timeout)] * 2))
+        confirmed = [verdict.matches(minifier.failure) for verdict in verdicts]
+        for verdict, good in zip(verdicts, confirmed, strict=True):
             if not good:
                 log.warning("run alone, the script showed: %s", verdict)
-        confirmed = sum(good for good, _ in answers)
         progress.update(final, minifier.tries, "done")
-    return Report(
-        path,
-        minifier.last,
-        before,
-        final.specimen.call_count(),
-        len(final.specs),
-        minifier.tries,
-        seconds,
-        confirmed,
-    )
+    calls, inputs = final.specimen.call_count(), len(final.specs)
+    return Report(path, minifier.last, before, calls, inputs, minifier.tries, seconds, sum(confirmed))
 
 
-def _folder_of(script, folder, case):
+def _run_of(script, case):
     """The run that a script belongs to, so that values and checkpoints stay together; a new one where that cannot be
     written to."""
-    run = _scripts.Run(folder)
     own = os.path.dirname(case.folder)
-    if folder is None and os.path.basename(case.folder) == "storages" and os.access(own, os.W_OK):
-        run.folder, run.store = own, _inputs.Store(case.folder)
-    elif folder is None:
-        run.folder = os.path.join(os.path.dirname(os.path.abspath(script)), "stator_debug", "minify")
-        run.store = _inputs.Store(os.path.join(run.folder, "storages"))
-    return run
+    if os.path.basename(case.folder) == "storages" and os.access(own, os.W_OK):
+        return _scripts.Run(folder=own)
+    return _scripts.Run(folder=os.path.join(os.path.dirname(os.path.abspath(script)), "stator_debug", "minify"))
 
 
 def _final(case, script, run, output):
-    if not case.specs or all(s is not None for s in case.specs.values()):
-        path = output
-        if path is None:
-            place = os.path.dirname(os.path.abspath(script))
-            path = (
-                os.path.join(place, "minified.py")
-                if os.path.basename(place) != "checkpoints"
-                else os.path.join(run.folder, "minified.py")
-            )
-        if os.path.exists(path) and not _scripts.is_ours(path):
-            raise _scripts.ScriptError(f"{path} is not a script of stator.debug: name another file with --output")
-        return _scripts.write(case, path)
-    raise AssertionError("an input without a description")
+    if output is None:
+        place = os.path.dirname(os.path.abspath(script))
+        output = os.path.join(place if os.path.basename(place) != "checkpoints" else run.folder, "minified.py")
+    if os.path.exists(output) and not _scripts.is_ours(output):
+        raise _scripts.ScriptError(f"{output} is not a script of stator.debug: name another file with --output")
+    return _scripts.write(case, output)
 
 
 def _preload(case):

@@ -22,7 +22,6 @@ class Fp64Failed(RuntimeError):
 
 
 # ---- copies
-# ------------------------------------------------------------------------------------------------------------------------
 
 
 def clone_inputs(values, dtype=None):
@@ -43,7 +42,7 @@ def clone_inputs(values, dtype=None):
     return pytree.tree_map(clone, values)
 
 
-def _is_plain(tensor):
+def is_plain(tensor):
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout is torch.strided
@@ -64,42 +63,49 @@ def _wider(tensor, dtype):
 def _clone_tensor(tensor, storages, dtype):
     other = _wider(tensor, dtype)
     with torch.no_grad():
-        if not _is_plain(tensor):
+        if not is_plain(tensor):
             copied = tensor.detach().clone()
             copied = copied.to(other) if other is not None else copied
         else:
             copied = _clone_plain(tensor, storages, other)
-    if tensor.requires_grad:
-        if type(tensor) is torch.nn.Parameter:
-            copied = torch.nn.Parameter(copied)
-        else:
-            copied.requires_grad_()
-        if tensor.is_leaf and tensor.grad is not None:
-            copied.grad = tensor.grad.detach().clone().to(copied.dtype)
-        if not tensor.is_leaf:
-            copied = copied.view_as(copied)  # not a leaf either, and the same memory
-            copied.retain_grad()
-    elif type(tensor) is torch.nn.Parameter:
-        copied = torch.nn.Parameter(copied, requires_grad=False)
+    if type(tensor) is torch.nn.Parameter:
+        copied = torch.nn.Parameter(copied, tensor.requires_grad)
+    elif tensor.requires_grad:
+        copied.requires_grad_()
+    if tensor.requires_grad and not tensor.is_leaf:
+        copied = copied.view_as(copied)  # not a leaf either, and the same memory
+        copied.retain_grad()
+    elif tensor.requires_grad and tensor.grad is not None:
+        copied.grad = tensor.grad.detach().clone().to(copied.dtype)
     return copied
+
+
+def whole_storage(tensor, dtype):
+    """All that a tensor's storage holds, as a flat tensor."""
+    storage = tensor.untyped_storage()
+    made = torch.empty(0, dtype=dtype, device=storage.device)
+    return made.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
 
 def _clone_plain(tensor, storages, other):
     storage = tensor.untyped_storage()
     key = (storage._cdata, other, tensor.dtype if other is not None else None)
     if key not in storages:
-        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        count = storage.nbytes() // tensor.dtype.itemsize
-        if other is None:
-            storages[key] = storage.clone()
-        else:
-            storages[key] = whole.set_(storage, 0, (count,), (1,)).to(other).untyped_storage()
+        wide = None if other is None else whole_storage(tensor, tensor.dtype).to(other)
+        storages[key] = storage.clone() if wide is None else wide.untyped_storage()
     made = torch.empty(0, dtype=other or tensor.dtype, device=tensor.device)
     made.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
-    if tensor.is_conj():
-        made = made.conj()
-    if tensor.is_neg():
-        made = made._neg_view()
+    made = made.conj() if tensor.is_conj() else made
+    return made._neg_view() if tensor.is_neg() else made
+
+
+def snapshot(value):
+    """What a value is now: a copy of its own that keeps strides and gradness."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = clone_inputs(value.detach())
+    if value.requires_grad and (value.is_floating_point() or value.is_complex()):
+        made.requires_grad_()
     return made
 
 
@@ -113,35 +119,20 @@ def clone_model(model):
     return model
 
 
-@contextlib.contextmanager
 def kept_random_state():
     """Random numbers drawn inside are not missed outside; each body starts from the same state."""
-    cpu = torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(cpu)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+    return torch.random.fork_rng(range(torch.cuda.device_count()) if torch.cuda.is_initialized() else [])
 
 
 # ---- one run
-# -----------------------------------------------------------------------------------------------------------------------
-
-
-def _differentiable(out):
-    return [
-        t
-        for t in pytree.tree_leaves(out)
-        if isinstance(t, torch.Tensor) and t.requires_grad and (t.is_floating_point() or t.is_complex())
-    ]
 
 
 def scalar_loss(out):
     """One number that depends on every differentiable output: the mean of each, summed. None if there is none."""
     loss = None
-    for tensor in _differentiable(out):
+    for tensor in pytree.tree_leaves(out):
+        if not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
+            continue
         part = tensor.to_dense() if tensor.layout is not torch.strided else tensor
         part = torch.view_as_real(part) if part.is_complex() else part
         part = part.sum() / max(part.numel(), 1)
@@ -156,14 +147,13 @@ def run_forward_backward(model, inputs, only_fwd=False):
     if hasattr(model, "zero_grad"):
         model.zero_grad(True)
     leaves = [t for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor)]
-    boxed = getattr(model, "_boxed_call", False)
-    out = model(list(inputs)) if boxed else model(*inputs)
+    out = model(list(inputs)) if getattr(model, "_boxed_call", False) else model(*inputs)
+    found = {"out": out}
     if only_fwd:
-        return {"out": out}
+        return found
     loss = scalar_loss(out)
     if loss is not None:
         loss.backward()
-    found = {"out": out}
     found["input_grads"] = [t.grad for t in leaves if t.requires_grad and (t.is_leaf or t.retains_grad)]
     if isinstance(model, torch.nn.Module):
         found["parameter_grads"] = {name: p.grad for name, p in model.named_parameters()}
@@ -195,17 +185,17 @@ def _widened(model):
     if not isinstance(model, torch.fx.GraphModule):
         return model
     narrow = (torch.float16, torch.bfloat16, torch.float32)
+
+    def widen(value):
+        return torch.float64 if isinstance(value, torch.dtype) and value in narrow else value
+
     wide = torch.fx.Graph()
     outputs = wide.graph_copy(model.graph, {})
     if outputs is not None:
         wide.output(outputs)
-    swap = lambda value: torch.float64 if value in narrow else value  # noqa: E731
     for node in wide.nodes:
         if node.op.startswith("call"):
-            node.args = torch.fx.node.map_aggregate(node.args, lambda v: swap(v) if isinstance(v, torch.dtype) else v)
-            node.kwargs = torch.fx.node.map_aggregate(
-                node.kwargs, lambda v: swap(v) if isinstance(v, torch.dtype) else v
-            )
+            node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), widen)
     return torch.fx.GraphModule(model, wide)
 
 
@@ -218,7 +208,6 @@ def _no_autocast():
 
 
 # ---- two runs
-# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Difference(str):
@@ -264,13 +253,10 @@ def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
 
 def widened_values(value):
     def widen(leaf):
-        if (
-            not isinstance(leaf, torch.Tensor)
-            or not _is_plain(leaf)
-            or not (leaf.is_floating_point() or leaf.is_complex())
-        ):
+        if not isinstance(leaf, torch.Tensor) or not is_plain(leaf):
             return leaf
-        return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64)
+        wide = torch.complex128 if leaf.is_complex() else torch.float64
+        return leaf.detach().to(wide) if leaf.is_complex() or leaf.is_floating_point() else leaf
 
     return pytree.tree_map(widen, value)
 

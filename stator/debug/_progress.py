@@ -6,15 +6,13 @@ import time
 
 
 class Progress:
-    def __init__(self, stream=None, quiet=False):
-        self.stream = stream or sys.stderr
-        self.quiet = quiet
+    def __init__(self):
         self.bar = None
         self.start = time.monotonic()
         self.last = None
 
     def __enter__(self):
-        if self.quiet or not self.stream.isatty():
+        if not sys.stderr.isatty():
             return self
         try:
             from rich.console import Console
@@ -29,7 +27,7 @@ class Progress:
             TimeElapsedColumn(),
         )
         # No thread: the process is forked for each candidate, and a fork takes a thread's locks with it.
-        self.bar = Progress(*columns, console=Console(file=self.stream), auto_refresh=False, transient=True)
+        self.bar = Progress(*columns, console=Console(file=sys.stderr), auto_refresh=False, transient=True)
         self.bar.start()
         return self
 
@@ -48,8 +46,6 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.task, completed=self.total - left, description=text, left=left, tries=tries)
             self.bar.refresh()
-        elif not self.quiet and (text, left) != self.last:
-            print(
-                f"[{time.monotonic() - self.start:6.1f} s] {left} calls left, {tries} tries: {text}", file=self.stream
-            )
+        elif (text, left) != self.last:
+            print(f"[{time.monotonic() - self.start:6.1f} s] {left} calls left, {tries} tries: {text}", file=sys.stderr)
         self.last = (text, left)

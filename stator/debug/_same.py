@@ -55,31 +55,25 @@ def same(
     use_larger_multiplier_for_smaller_tensor=False,
 ):
     """Whether two results agree; log_error gets the first difference, as one text with its path."""
-    found = compare(
-        ref,
-        res,
-        fp64_ref,
-        cos_similarity=cos_similarity,
-        tol=tol,
-        equal_nan=equal_nan,
-        exact_dtype=exact_dtype,
-        relax_numpy_equality=relax_numpy_equality,
-        ignore_non_fp=ignore_non_fp,
-        use_larger_multiplier_for_smaller_tensor=use_larger_multiplier_for_smaller_tensor,
-    )
+    rules = Rules(
+        cos_similarity, tol, equal_nan, exact_dtype, relax_numpy_equality, ignore_non_fp,
+        use_larger_multiplier_for_smaller_tensor,
+    )  # fmt: skip
+    found = _compare(ref, res, ref if fp64_ref is None else fp64_ref, "out", rules)
     if found is not None:
         log_error(found)
     return found is None
 
 
 def _compare(ref, res, exact, path, rules):
-    if isinstance(ref, _SEQUENCES):
-        return _compare_sequences(ref, res, exact, path, rules)
-    if isinstance(ref, dict):
-        return _compare_dicts(ref, res, exact, path, rules)
-    if isinstance(ref, (set, frozenset)):
-        if not isinstance(res, (set, frozenset)):
-            return f"{path}: a {_kind(ref)} became a {_kind(res)}"
+    if isinstance(ref, (*_SEQUENCES, dict, set, frozenset)):
+        kinds = next(kinds for kinds in (_SEQUENCES, dict, (set, frozenset)) if isinstance(ref, kinds))
+        if not isinstance(res, kinds):
+            return _other_kind(ref, res, path)
+        if kinds == _SEQUENCES:
+            return _compare_sequences(ref, res, exact, path, rules)
+        if kinds is dict:
+            return _compare_dicts(ref, res, exact, path, rules)
         return None if ref == res else f"{path}: the elements differ: {ref!r} and {res!r}"
     if isinstance(ref, (torch.Tensor, float)):
         return _compare_tensors(ref, res, exact, path, rules)
@@ -93,20 +87,17 @@ def _compare(ref, res, exact, path, rules):
         return None if equal else f"{path}: {ref!r} became {_short(res)}"
     if type(ref).__module__ == "numpy":
         return _compare_numpy(ref, res, exact, path, rules)
-    if dataclasses.is_dataclass(ref) and not isinstance(ref, type):
-        if type(ref) is not type(res):
-            return f"{path}: a {_kind(ref)} became a {_kind(res)}"
-        names = [field.name for field in dataclasses.fields(ref)]
-        return _compare_attributes(ref, res, exact, path, rules, names)
     if type(ref) is not type(res):
-        return f"{path}: a {_kind(ref)} became a {_kind(res)}"
+        return _other_kind(ref, res, path)
+    if dataclasses.is_dataclass(ref) and not isinstance(ref, type):
+        return _compare_attributes(ref, res, exact, path, rules, [field.name for field in dataclasses.fields(ref)])
     if hasattr(ref, "__dict__"):  # distributions and other plain objects that models return
         return _compare_attributes(ref, res, exact, path, rules, [n for n in ref.__dict__ if not n.startswith("__")])
     return None if ref == res else f"{path}: {_short(ref)} became {_short(res)}"
 
 
-def _kind(value):
-    return type(value).__name__
+def _other_kind(ref, res, path):
+    return f"{path}: a {type(ref).__name__} became a {type(res).__name__}"
 
 
 def _short(value):
@@ -116,42 +107,34 @@ def _short(value):
     return text if len(text) < 80 else text[:77] + "..."
 
 
+def _first(parts, rules):
+    """The first difference among (reference, result, judge, path)."""
+    return next((found for part in parts if (found := _compare(*part, rules)) is not None), None)
+
+
 def _compare_sequences(ref, res, exact, path, rules):
-    if not isinstance(res, _SEQUENCES):
-        return f"{path}: a {_kind(ref)} became a {_kind(res)}"
     if len(ref) != len(res):
         return f"{path}: {len(ref)} items became {len(res)}"
     fields = getattr(type(ref), "_fields", None)
+    names = [f".{field}" for field in fields] if fields else [f"[{i}]" for i in range(len(ref))]
     judges = exact if isinstance(exact, _SEQUENCES) and len(exact) == len(ref) else ref
-    for i, (a, b, c) in enumerate(zip(ref, res, judges, strict=True)):
-        inner = f"{path}.{fields[i]}" if fields else f"{path}[{i}]"
-        found = _compare(a, b, c, inner, rules)
-        if found is not None:
-            return found
-    return None
+    return _first(((a, b, c, path + n) for a, b, c, n in zip(ref, res, judges, names, strict=False)), rules)
 
 
 def _compare_dicts(ref, res, exact, path, rules):
-    if not isinstance(res, dict):
-        return f"{path}: a {_kind(ref)} became a {_kind(res)}"
     if ref.keys() != res.keys():
         gone, new = [*ref.keys() - res.keys()], [*res.keys() - ref.keys()]
         return f"{path}: keys that are gone: {gone!r}, that are new: {new!r}"
     judges = exact if isinstance(exact, dict) and exact.keys() == ref.keys() else ref
-    for key in ref:
-        found = _compare(ref[key], res[key], judges[key], f"{path}[{key!r}]", rules)
-        if found is not None:
-            return found
-    return None
+    return _first(((ref[key], res[key], judges[key], f"{path}[{key!r}]") for key in ref), rules)
 
 
 def _compare_attributes(ref, res, exact, path, rules, names):
-    for name in names:
-        judge = getattr(exact, name, getattr(ref, name))
-        found = _compare(getattr(ref, name), getattr(res, name, None), judge, f"{path}.{name}", rules)
-        if found is not None:
-            return found
-    return None
+    def part(name):
+        own = getattr(ref, name)
+        return own, getattr(res, name, None), getattr(exact, name, own), f"{path}.{name}"
+
+    return _first(map(part, names), rules)
 
 
 def _compare_numpy(ref, res, exact, path, rules):
@@ -159,14 +142,14 @@ def _compare_numpy(ref, res, exact, path, rules):
 
     if isinstance(ref, numpy.ndarray):
         if type(ref) is not type(res):
-            return f"{path}: a {_kind(ref)} became a {_kind(res)}"
+            return _other_kind(ref, res, path)
         judge = torch.as_tensor(exact) if isinstance(exact, numpy.ndarray) else exact
         return _compare(torch.as_tensor(ref), torch.as_tensor(res), judge, path, rules)
     if rules.relax_numpy_equality and not isinstance(res, numpy.generic):
         ref = ref.item()
     if type(ref) is type(res) and ref == res:
         return None
-    return f"{path}: {ref!r} ({_kind(ref)}) became {_short(res)} ({_kind(res)})"
+    return f"{path}: {ref!r} ({type(ref).__name__}) became {_short(res)} ({type(res).__name__})"
 
 
 def _plain(tensor):
@@ -182,7 +165,7 @@ def _plain(tensor):
 
 def _compare_tensors(ref, res, exact, path, rules):
     if not isinstance(res, (torch.Tensor, float, int)):
-        return f"{path}: a {_kind(ref)} became a {_kind(res)}"
+        return _other_kind(ref, res, path)
     ref, res, exact = (
         t if isinstance(t, torch.Tensor) else torch.tensor(t if isinstance(t, (float, int)) else 0)
         for t in (ref, res, exact)
@@ -196,10 +179,7 @@ def _compare_tensors(ref, res, exact, path, rules):
             return f"{path}: layout {ref.layout} became {res.layout}"
         if ref.shape != res.shape:
             return f"{path}: shape {tuple(ref.shape)} became {tuple(res.shape)}"
-        if ref.device != res.device:
-            res = res.to(ref.device)
-        if exact.device != ref.device:
-            exact = exact.to(ref.device)
+        res, exact = res.to(ref.device), exact.to(ref.device)
         if rules.exact_dtype and ref.dtype != res.dtype:
             return f"{path}: dtype {ref.dtype} became {res.dtype}"
         return _compare_values(_plain(ref), _plain(res), _plain(exact), path, rules)
@@ -282,11 +262,9 @@ def _compare_errors(ref, res, exact, path, rules):
 
 def _difference(ref, res, path, rules):
     """Where two tensors of one shape differ most."""
-    if ref.dtype.is_complex or res.dtype.is_complex:
-        distance = (ref.to(torch.complex128) - res.to(torch.complex128)).abs()
-    else:
-        distance = (ref.to(torch.float64) - res.to(torch.float64)).abs()
-    odd = ref.isnan() != res.isnan() if not rules.equal_nan else ref.isnan() ^ res.isnan()
+    wide = torch.complex128 if ref.dtype.is_complex or res.dtype.is_complex else torch.float64
+    distance = (ref.to(wide) - res.to(wide)).abs()
+    odd = ref.isnan() != res.isnan()
     # inf - inf is NaN: equal infinities do not differ.
     distance = torch.where(ref == res, torch.zeros_like(distance), distance)
     count = int((distance > rules.tol).sum()) + int(odd.sum())
@@ -296,14 +274,13 @@ def _difference(ref, res, path, rules):
     clean = torch.nan_to_num(distance, nan=-1.0, posinf=math.inf)
     if clean.numel() == 0:
         return f"{path}: differs"
-    flat = int(clean.argmax())
-    at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), ref.shape))
+    at = tuple(int(i) for i in torch.unravel_index(clean.argmax(), ref.shape))
     return (
-        f"{path}: max abs {clean.flatten()[flat].item():.6g} at {at} ({_item(ref, at)} became {_item(res, at)}); "
+        f"{path}: max abs {clean[at].item():.6g} at {at} ({_item(ref, at)} became {_item(res, at)}); "
         f"{count} of {ref.numel()} elements differ"
     )
 
 
 def _item(tensor, at):
-    value = tensor[at].item() if at else tensor.item()
+    value = tensor[at].item()
     return f"{value:.6g}" if isinstance(value, float) else repr(value)

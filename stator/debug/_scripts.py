@@ -7,19 +7,21 @@ import dataclasses
 import functools
 import logging
 import math
+import operator
 import os
 import platform
 import sys
 import tempfile
 import time
+import traceback
 from typing import Any
 
 import torch
 
-from stator.debug import _inputs, _program, _text
+from stator.debug import _inputs, _program, _text, _verdict
 from stator.debug._inputs import InputsError
 from stator.debug._stage import STAGES, BackendName
-from stator.debug._text import NotWritable, ScriptError
+from stator.debug._text import ScriptError
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -30,49 +32,7 @@ _ENVIRONMENT = ("TORCHINDUCTOR_", "TORCH_", "PYTORCH_", "CUDA_VISIBLE", "OMP_NUM
 _CONFIGS = ("torch._inductor.config", "torch._functorch.config")
 
 
-# ---- global state
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-def present_state():
-    return {
-        "grad": torch.is_grad_enabled(),
-        "default_dtype": str(torch.get_default_dtype()),
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "autocast": {d: str(torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if torch.is_autocast_enabled(d)},
-    }
-
-
-def _dtype(text):
-    return getattr(torch, text.removeprefix("torch."))
-
-
-def _set_deterministic(value):
-    if value != torch.are_deterministic_algorithms_enabled():  # torch's setter imports inductor: seconds
-        torch.use_deterministic_algorithms(value)
-
-
-@contextlib.contextmanager
-def applied_state(header):
-    wanted = header.get("state") or {}
-    before = present_state()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.set_grad_enabled(wanted.get("grad", True)))
-        for device, dtype in (wanted.get("autocast") or {}).items():
-            stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
-        torch.set_default_dtype(_dtype(wanted.get("default_dtype", before["default_dtype"])))
-        torch.set_float32_matmul_precision(wanted.get("matmul_precision", before["matmul_precision"]))
-        _set_deterministic(wanted.get("deterministic", before["deterministic"]))
-        configure = header.get("configure")
-        if configure is not None:
-            configure()
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(_dtype(before["default_dtype"]))
-            torch.set_float32_matmul_precision(before["matmul_precision"])
-            _set_deterministic(before["deterministic"])
+# ---- what is written of the process
 
 
 def configuration_lines():
@@ -86,21 +46,13 @@ def configuration_lines():
         if changed:
             lines.append(f"import {name}")
         for key in changed:
-            lines.extend(_statement(name, key, _setting(module, key)))
+            lines.extend(_statement(name, key, operator.attrgetter(key)(module)))
     return lines
 
 
-def _setting(module, key):
-    for step in key.split("."):
-        module = getattr(module, step)
-    return module
-
-
 def _statement(module, key, value):
-    try:
+    with contextlib.suppress(InputsError):
         return [f"{module}.{key} = {_inputs._literal(value)}"]
-    except InputsError:
-        pass
     spelled = _importable(value)
     if spelled is not None:
         return [f"import {spelled[0]}", f"{module}.{key} = {spelled[0]}.{spelled[1]}"]
@@ -113,10 +65,8 @@ def _importable(value):
     module = sys.modules.get(owner)
     if module is None or owner == "__main__":
         return None
-    for name, held in vars(module).items():
-        if held is value:
-            return owner, name
-    return None
+    name = next((name for name, held in vars(module).items() if held is value), None)
+    return None if name is None else (owner, name)
 
 
 def versions():
@@ -126,7 +76,6 @@ def versions():
 
 
 # ---- a case
-# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -156,6 +105,9 @@ class Case:
         if len(made) != len(names):
             raise ScriptError(f"inputs() gives {len(made)} values, forward takes {len(names)}")
         return made
+
+    def values(self):
+        return dict(zip(self.specimen.inputs(), self.load_inputs(), strict=True))
 
     def build(self, loader):
         """The values of specs that are not in a script yet."""
@@ -189,7 +141,6 @@ class Case:
 
 
 # ---- writing
-# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -302,10 +253,9 @@ def write_convenient(case, folder=None):
 class Run:
     """The folder of one process's scripts: stator_debug/run_<time>_<pid>/."""
 
-    def __init__(self, base=None):
-        stamp = time.strftime("%Y%m%d_%H%M%S")
-        base = base or _default_base()
-        self.folder = os.path.join(base, f"run_{stamp}_{os.getpid()}{_rank_suffix()}")
+    def __init__(self, base=None, folder=None):
+        name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{_rank_suffix()}"
+        self.folder = folder or os.path.join(base or _default_base(), name)
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
     def checkpoint_path(self, count, text_of):
@@ -358,7 +308,7 @@ def make_case(specimen, values, stage, backend, failure, store, random=None, sha
     describer = _inputs.Describer(store)
     specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
     header = {
-        "state": {**present_state(), "ignore_non_fp": ignore_non_fp},
+        "state": {**_verdict.present_state(), "ignore_non_fp": ignore_non_fp},
         "configuration": configuration_lines(),
         "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
         "random": _inputs.random_state(store) if random is None else random,
@@ -380,7 +330,6 @@ def write_case(case, run, convenient=True):
 
 
 # ---- reading
-# -----------------------------------------------------------------------------------------------------------------------------
 
 _FIELDS = {"FORMAT": int, "STAGE": str, "BACKEND": str, "FAILURE": dict, "STATE": dict, "RANDOM": dict, "DATA": str}
 
@@ -398,15 +347,9 @@ def load(path):
     except SyntaxError as error:
         raise ScriptError(f"{path}, line {error.lineno}: {error.msg}") from None
     except Exception as error:
-        line = next((f.lineno for f in _frames(error) if f.filename == path), "?")
+        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == path), "?")
         raise ScriptError(f"{path}, line {line}: {type(error).__name__}: {error}") from None
     return from_scope(scope, path, source)
-
-
-def _frames(error):
-    import traceback
-
-    return reversed(traceback.extract_tb(error.__traceback__))
 
 
 def from_scope(scope, path, source):
@@ -459,8 +402,7 @@ def recorded(scope, specimen, path):
         raise ScriptError(
             f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}"
         )
-    described = (_inputs.TensorSpec, _inputs.PartsSpec, _inputs.LiteralSpec)
-    return {n: s if isinstance(s, described) else _inputs.LiteralSpec(s) for n, s in zip(names, made, strict=True)}
+    return {name: _inputs.described(value) for name, value in zip(names, made, strict=True)}
 
 
 def _configuration_of(source):
@@ -477,6 +419,3 @@ def _environment_of(source):
             with contextlib.suppress(ValueError):
                 found[ast.literal_eval(node.args[0])] = ast.literal_eval(node.args[1])
     return found
-
-
-__all__ = ["Case", "NotWritable", "Run", "ScriptError", "load", "make_case", "write_case"]

@@ -20,16 +20,16 @@ import sys
 import torch
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from stator import _backends, _fx, _node_meta, config, exc
+from stator.debug import _models, _text
 from stator.debug._program import ScriptError, definitions
-from stator.debug._text import facts_of
 
 STAGES = ("dynamo", "forward", "backward", "inference")
 
 
 # ---- naming a backend in a script
-# ------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -54,12 +54,10 @@ def _find(text):
         module = definitions(place)
     else:
         module = importlib.import_module(place)
-    value = module
-    for step in name.split("."):
-        value = getattr(value, step, None)
-    if value is None:
-        raise ScriptError(f"the backend {name} is not in {place}")
-    return value
+    try:
+        return operator.attrgetter(name)(module)
+    except AttributeError:
+        raise ScriptError(f"the backend {name} is not in {place}") from None
 
 
 def name_of(backend):
@@ -67,10 +65,9 @@ def name_of(backend):
     asked = backend.asked
     if isinstance(asked, str):
         own = _backends._own.get(asked)
-        if own is not None and getattr(own, "__module__", "") == "__main__":
-            asked = own
-        else:
+        if getattr(own, "__module__", "") != "__main__":
             return BackendName(asked, backend.mode, backend.options or None)
+        asked = own
     module, name = getattr(asked, "__module__", None), getattr(asked, "__qualname__", "<")
     if module is None or "<" in name:
         return None
@@ -83,7 +80,6 @@ def name_of(backend):
 
 
 # ---- AOTAutograd's compilers
-# -------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -148,6 +144,41 @@ def inductor_inner(replace):
         inductor.compile_fx = original
 
 
+def grad(stage):
+    """Graphs behind AOTAutograd have no gradients."""
+    return contextlib.nullcontext() if stage == "dynamo" else torch.no_grad()
+
+
+class Graph:
+    """A graph module as a specimen, and how the two belong together."""
+
+    def __init__(self, module):
+        self.specimen, self.attributes = _text.from_module(module)
+        self.picked = _text.picked_outputs(module, self.specimen)
+        self.shapes = _text.symbolic_shapes(module)
+
+    def values(self, inputs):
+        """The specimen's inputs for those of the module."""
+        return [*self.attributes, *inputs]
+
+    def difference(self, compiled, inputs, stage="dynamo"):
+        """The first one between the specimen and what a compiler made of the module."""
+
+        def of_specimen(*values):
+            out = compiled(*values[len(self.attributes) :])
+            return tuple(out[i] for i in self.picked)
+
+        only_fwd = stage != "dynamo" or not torch.is_grad_enabled()
+        with grad(stage):
+            return _models.compare_two_models(
+                self.specimen.to_fx(),
+                of_specimen,
+                self.values(inputs),
+                only_fwd,
+                ignore_non_fp=config.repro_ignore_non_fp,
+            )
+
+
 class _Found(BaseException):
     pass
 
@@ -157,10 +188,9 @@ def aot_compiler(backend, role):
     if is_inductor(backend):
         from torch._inductor import compile_fx as inductor
 
-        settings = dict(backend.function.config) if backend.function is not None else {}
         if backend.function is None and (backend.mode or backend.options):
             backend._resolve()
-            settings = dict(backend.function.config)
+        settings = dict(backend.function.config) if backend.function is not None else {}
 
         def compile_inner(gm, example_inputs):
             from torch._inductor import config as inductor_config
@@ -196,38 +226,26 @@ class _Probe(torch.nn.Module):
 
 
 # ---- compiling a specimen
-# ------------------------------------------------------------------------------------------------------------------
 
 
-def _propagate(specimen, graph, key, mode):
+def _propagate(specimen, module, key, mode):
     """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the
     specimen's names."""
-    known, facts = {}, {}
+    facts = {}
     # FX may have given other names, but the order is the same.
-    nodes = [node for node in graph.nodes if node.op != "get_attr"]
-    names = dict(zip(nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
+    names = iter([*specimen.inputs(), *(call[0] for call in specimen.calls())])
+    interpreter = torch.fx.Interpreter(module)
     with mode, torch.no_grad() if key == "val" else contextlib.nullcontext():
-        for node in graph.nodes:
+        for node in module.graph.nodes:
             if node.op == "output":
                 break
-            try:
-                if node.op == "get_attr":  # a function that the graph calls
-                    known[node] = operator.attrgetter(node.target)(graph.owning_module)
-                    continue
-                if node.op == "placeholder":
-                    value = node.meta.get(key)
-                else:
-                    args = torch.fx.node.map_arg(node.args, lambda n: known[n])
-                    kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: known[n])
-                    if node.op == "call_method":
-                        value = getattr(args[0], node.target)(*args[1:], **kwargs)
-                    else:
-                        value = node.target(*args, **kwargs)
-            except Exception:  # data-dependent, or no rule for fakes: the backend copes or says so
-                continue
-            known[node] = value
-            node.meta[key] = value
-            facts[names[node]] = facts_of(value)
+            name = next(names) if node.op != "get_attr" else None  # that is a function that the graph calls
+            with contextlib.suppress(Exception):  # data-dependent, or no rule for fakes: the backend copes or says so
+                value = node.meta.get(key) if node.op == "placeholder" else interpreter.run_node(node)
+                interpreter.env[node] = value
+                if name is not None:
+                    node.meta[key] = value
+                    facts[name] = _text.facts_of(value)
     return facts
 
 
@@ -266,7 +284,6 @@ def _symbolic_fakes(inputs, shapes, sources):
     """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one
     symbol."""
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
-    from torch.utils.weak import WeakTensorKeyDictionary
 
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
@@ -274,11 +291,8 @@ def _symbolic_fakes(inputs, shapes, sources):
     fakes = []
     for value, shape, source in zip(inputs, shapes, sources, strict=True):
         if isinstance(value, torch.Tensor):
-            named = isinstance(shape, tuple) and len(shape) == value.dim()
-            sizes = [
-                DimDynamic.DUCK if named and isinstance(shape[i], str) else DimDynamic.STATIC
-                for i in range(value.dim())
-            ]
+            names = shape if isinstance(shape, tuple) and len(shape) == value.dim() else (None,) * value.dim()
+            sizes = [DimDynamic.DUCK if isinstance(name, str) else DimDynamic.STATIC for name in names]
             contexts[value] = StatefulSymbolicContext(
                 dynamic_sizes=sizes, constraint_sizes=[None] * len(sizes), tensor_source=source
             )
@@ -291,21 +305,30 @@ def _symbolic_fakes(inputs, shapes, sources):
     return mode, fakes, contexts
 
 
-def symbolic_facts(specimen, inputs, stage, shapes):
-    """{name: (kind, facts)} of a specimen's values, as far as fakes can follow."""
+def _with_fakes(module, key, fakes):
+    for node, fake in zip(module.graph.find_nodes(op="placeholder"), fakes, strict=True):
+        node.meta[key] = fake
+    return module
+
+
+def _bare(specimen):
+    """The FX graph with nothing but its calls."""
     captured = specimen.to_fx()
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(captured.graph, {}))
-    torch.fx.GraphModule(captured, graph)  # owns the graph: functions are read from it
-    mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
-    key = "example_value" if stage == "dynamo" else "val"
-    for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
-        node.meta = {key: fake}
-    return _propagate(specimen, graph, key, mode)
+    module = torch.fx.GraphModule(captured, _text.copied(captured.graph))
+    for node in module.graph.nodes:
+        node.meta = {}
+    return module
 
 
 def _input_sources(specimen):
     return [_fx.InputSource(name, i) for i, name in enumerate(specimen.inputs())]
+
+
+def symbolic_facts(specimen, inputs, stage, shapes):
+    """{name: (kind, facts)} of a specimen's values, as far as fakes can follow."""
+    mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
+    key = "example_value" if stage == "dynamo" else "val"
+    return _propagate(specimen, _with_fakes(_bare(specimen), key, fakes), key, mode)
 
 
 def _compile_captured(specimen, inputs, backend, facts, shapes):
@@ -313,29 +336,19 @@ def _compile_captured(specimen, inputs, backend, facts, shapes):
     context = _fx.prepare(module)
     record = module._stator_record
     examples = record.examples
-    fakes = None
-    if shapes is not None:
-        mode, fakes, contexts = _symbolic_fakes(examples, shapes, record.sources)
-        record.fake_mode = context.fake_mode = mode
-        context.tensor_to_context = contexts
-        examples = [
-            fake if isinstance(fake, torch.SymInt) else value for fake, value in zip(fakes, examples, strict=True)
-        ]
-    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
+    if shapes is None:
         with tracing(context):
-            node.meta["example_value"] = (
-                _node_meta.fake_input(record, position, record.examples[position]) if fakes is None else fakes[position]
-            )
-    facts |= _propagate(specimen, module.graph, "example_value", context.fake_mode)
+            fakes = [_node_meta.fake_input(record, i, example) for i, example in enumerate(examples)]
+    else:
+        mode, fakes, context.tensor_to_context = _symbolic_fakes(examples, shapes, record.sources)
+        record.fake_mode = context.fake_mode = mode
+        examples = [f if isinstance(f, torch.SymInt) else e for f, e in zip(fakes, examples, strict=True)]
+    facts |= _propagate(specimen, _with_fakes(module, "example_value", fakes), "example_value", context.fake_mode)
     with _fx.handed_over(module, context):
         return backend(module, examples)
 
 
 def _compile_aot(specimen, inputs, stage, backend, facts, shapes):
-    captured = specimen.to_fx()
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(captured.graph, {}))
-    module = torch.fx.GraphModule(captured, graph)
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     if shapes is not None:
@@ -343,13 +356,9 @@ def _compile_aot(specimen, inputs, stage, backend, facts, shapes):
     else:
         mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
         fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
-    for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
-        node.meta = {"val": fake}
-    for node in graph.nodes:
-        if node.op.startswith("call"):
-            node.meta = {}
-    facts |= _propagate(specimen, graph, "val", mode)
-    output = next(iter(reversed(graph.nodes)))
+    module = _with_fakes(_bare(specimen), "val", fakes)
+    facts |= _propagate(specimen, module, "val", mode)
+    output = module.graph.output_node()
     output.meta["val"] = torch.fx.node.map_arg(output.args[0], lambda n: n.meta.get("val"))
     compiler = aot_compiler(backend, stage)
     with tracing(TracingContext(mode)), torch.no_grad():

@@ -20,6 +20,7 @@ import torch
 from torch._library.custom_ops import OPDEFS
 from torch.fx.graph import magic_methods
 from torch.fx.node import _get_qualified_name
+from torch.utils._dtype_abbrs import dtype_abbrs
 
 from stator import _core
 from stator.debug._program import PROGRAM, NotWritable, ScriptError, program_of
@@ -54,7 +55,6 @@ def _registrar(op):
 
 
 # ---- from FX
-# -----------------------------------------------------------------------------------------------------------------------
 
 _INPLACE = {
     getattr(operator, n)
@@ -95,31 +95,25 @@ def mutates(target, kwargs):
     if not isinstance(target, str) and getattr(target, "__module__", "") == "_operator":
         return target in _INPLACE
     name = short_name(target)
-    inplace = (name.endswith("_") and not name.endswith("__")) or name in (
-        "__setitem__",
-        "__iadd__",
-        "__imul__",
-        "__isub__",
-    )
+    own = ("__setitem__", "__iadd__", "__imul__", "__isub__")
+    inplace = (name.endswith("_") and not name.endswith("__")) or name in own
     switch = name.startswith("_set_") or name in ("set_grad_enabled", "_enter_autocast", "_exit_autocast")
     return inplace or switch or "out" in kwargs or kwargs.get("inplace") is True or is_random(target)
 
 
-_DTYPE_SHORT = {
-    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
-    torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128",
-}  # fmt: skip
+def tensor_facts(dtype, shape, device):
+    where = "" if str(device) == "cpu" else f" {device}"
+    return f"{dtype_abbrs.get(dtype, str(dtype).removeprefix('torch.'))}[{', '.join(map(str, shape))}]{where}"
 
 
 def facts_of(value):
     """(kind, text) of a value, as the specimen keeps them."""
     if isinstance(value, torch.Tensor):
         try:
-            dims = ", ".join(str(int(d)) if isinstance(d, int) else str(d) for d in value.shape)
+            shape = tuple(value.shape)
         except RuntimeError:
-            dims = "?"
-        where = "" if value.device.type == "cpu" else f" {value.device}"
-        return "t", f"{_DTYPE_SHORT.get(value.dtype, str(value.dtype).removeprefix('torch.'))}[{dims}]{where}"
+            shape = "?"
+        return "t", tensor_facts(value.dtype, shape, value.device)
     if isinstance(value, (tuple, list)):
         return "m", "(" + ", ".join(facts_of(v)[1] for v in value) + ")"
     if isinstance(value, torch.SymInt):
@@ -134,33 +128,24 @@ def symbolic_shape(facts):
     kind, text = facts
     if kind == "s":
         return text.removeprefix("SymInt ") if text.startswith("SymInt ") else None
-    found = re.search(r"\[(.*)\]", text) if kind == "t" else None
+    found = re.search(r"\[([^?].*)\]", text) if kind == "t" else None
     if found is None or not found[1]:
         return None
-    sizes = tuple(int(size) if size.isdecimal() else size for size in _split_sizes(found[1]))
+    sizes = tuple(int(size) if size.isdecimal() else size for size in _names(found[1]))
     return sizes if any(isinstance(size, str) for size in sizes) else None
 
 
-def _split_sizes(text):
+def _names(text):
     """At commas, but not those inside of Max(a, b)."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts]
+    sizes = ast.parse(f"[{text}]", mode="eval").body.elts
+    return [ast.get_source_segment(f"[{text}]", size) for size in sizes]
 
 
 def symbolic_shapes(module):
     """{name of an input: symbolic_shape} of a graph module's inputs that have one."""
-    found = {}
-    for node in module.graph.find_nodes(op="placeholder"):
-        shape = symbolic_shape(describe(node)[:2])
-        if shape is not None:
-            found[node.name] = shape
-    return found
+    nodes = module.graph.find_nodes(op="placeholder")
+    shapes = {node.name: symbolic_shape(describe(node)[:2]) for node in nodes}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(\n\s+(?P<code>[^\n]+))?')
@@ -186,12 +171,18 @@ def describe(node):
     return kind, text, line, changes
 
 
+def copied(graph, nodes=None):
+    """A copy of a graph. nodes: a dict for {node: its copy}."""
+    made = torch.fx.Graph()
+    made.output(made.graph_copy(graph, {} if nodes is None else nodes))
+    return made
+
+
 def from_fx(graph):
     return Specimen.from_fx(graph, describe)
 
 
 # ---- functions that graphs call: bodies of higher-order operators
-# ------------------------------------------------------------------
 
 _bodies: weakref.WeakKeyDictionary[Any, Any] = (
     weakref.WeakKeyDictionary()
@@ -204,9 +195,13 @@ def as_body(module, name):
         graph, extra = _without_attributes(module, name)
         if extra:
             raise NotWritable(f"a function that the graph calls ({name}) holds tensors, which no script can hold")
-        _bodies[module] = name, Specimen.from_fx(graph, describe, True)
-        module.__dict__["_stator_name"] = name
-        module.__dict__["_stator_hash"] = _bodies[module][1].hash()
+        _known_body(module, name, Specimen.from_fx(graph, describe, True))
+    return module
+
+
+def _known_body(module, name, specimen):
+    _bodies[module] = name, specimen
+    module.__dict__.update(_stator_name=name, _stator_hash=specimen.hash())
     return module
 
 
@@ -216,13 +211,12 @@ def body_of(module):
 
 
 def _without_attributes(module, name=""):
-    """(the graph with tensors of the module as inputs and its functions as arguments, [(name, tensor)])"""
+    """(the graph with tensors of the module as inputs and its functions as arguments, [those tensors])"""
     graph = module.graph
     extra = []
     if not any(node.op == "get_attr" for node in graph.nodes):
         return graph, extra
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(module.graph, {}))
+    graph = copied(module.graph)
     first = next(iter(graph.nodes))
     for node in list(graph.nodes):
         if node.op != "get_attr":
@@ -238,7 +232,7 @@ def _without_attributes(module, name=""):
                 made = graph.placeholder(re.sub(r"\W", "_", f"attr_{node.target}"))
             made.meta.update(node.meta)
             node.replace_all_uses_with(made)
-            extra.append((made.name, value))
+            extra.append(value)
         else:
             raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
         graph.erase_node(node)
@@ -246,7 +240,8 @@ def _without_attributes(module, name=""):
 
 
 def from_module(module):
-    """The specimen of a graph module. Attributes that are tensors become inputs: (specimen, [(name, tensor)])."""
+    """The specimen of a graph module. Attributes that are tensors become inputs, the first ones: (specimen,
+    [tensors])."""
     graph, extra = _without_attributes(module)
     try:
         return from_fx(graph), extra
@@ -263,7 +258,6 @@ def picked_outputs(module, specimen):
 
 
 # ---- how things are written
-# --------------------------------------------------------------------------------------------------------
 
 
 def _resolve(expression):
@@ -318,8 +312,6 @@ def _checked(value):
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if module and name:
             candidates.append(f"{module}.{name}")
-        if getattr(value, "__module__", None) == "builtins":
-            candidates.append(f"builtins.{value.__name__}")
     for candidate in candidates:
         try:
             if _resolve(candidate) is value:
@@ -353,26 +345,22 @@ class Text:
 
 
 def text_of(specimen):
-    called = []
+    called, functions, needed = [], [], set()
 
     def spelled(value):
-        if isinstance(value, torch.fx.GraphModule) and value in _bodies and value not in called:
+        text = spell(value)
+        if isinstance(value, torch.fx.GraphModule) and value not in called:
             called.append(value)
-        return spell(value)
+        elif re.fullmatch(r"[A-Za-z_][\w.]*\.\w+", text) and text.partition(".")[0] not in _PREFIXES:
+            needed.add(_importable(text))
+        return text
 
     parameters, body = specimen.text(spelled)
-    functions, needed = [], set()
     for module in called:
         name, inner = _bodies[module]
         made = text_of(inner)
         functions += [f for f in [*made.functions, (name, made.parameters, made.body)] if f not in functions]
         needed.update(made.modules)
-    code = "\n".join(line.partition("  # ")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
-    found = set(re.findall(r"(?<![\w.'\"])([A-Za-z_][\w.]*)\.\w+", code))
-    local = (
-        {call[0] for call in specimen.calls()} | set(parameters) | set(_PREFIXES) | {name for name, _, _ in functions}
-    )
-    needed.update(_importable(m) for m in found if m.partition(".")[0] not in local)
     for _, target, *_ in specimen.calls():
         if isinstance(target, torch._ops.OpOverload):
             needed.add(_registrar(target)[0])
@@ -389,15 +377,12 @@ def _importable(name):
 
 
 # ---- and back
-# ----------------------------------------------------------------------------------------------------------------------
 
-_BINARY = {
+_OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
     ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-}  # fmt: skip
-_UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
-_COMPARE = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_,
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 
@@ -407,11 +392,8 @@ class Reader:
 
     def __init__(self, function, scope, path, lines, others, bodies, is_body=False):
         self.function, self.scope, self.path = function, scope, path
-        self.others, self.bodies, self.is_body = (
-            others,
-            bodies,
-            is_body,
-        )  # the script's other functions, and those read so far
+        self.others, self.bodies = others, bodies  # the script's other functions, and those read so far
+        self.is_body = is_body
         self.graph = torch.fx.Graph()
         self.values = {}
         self.expressions = {}
@@ -440,10 +422,8 @@ class Reader:
         raise ScriptError(f"{self.path}, line {node.lineno}: {reason}")
 
     def statement(self, statement):
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            return  # a docstring
         if isinstance(statement, ast.Expr):
-            self.value(statement.value)
+            self.value(statement.value)  # a docstring is a constant
             return
         if isinstance(statement, ast.Pass):
             return
@@ -451,8 +431,7 @@ class Reader:
         if not plain or not isinstance(statement.targets[0], ast.Name):
             self.fail(statement, "expected `name = call(...)`: one call a line")
         name = statement.targets[0].id
-        made = self.value(statement.value, name)
-        self.values[name] = made
+        self.values[name] = self.value(statement.value, name)
 
     def make(self, name, op, target, args, kwargs=None):
         # Names stay as they are in the script: they are how values are known.
@@ -462,33 +441,31 @@ class Reader:
 
     def value(self, node, name=None):
         """A constant, a container, or an FX node that is made here."""
-        kind = type(node)
-        if kind is ast.Constant:
-            return node.value
-        if kind is ast.Name:
-            return self.name(node)
-        if kind is ast.Tuple:
-            return tuple(self.value(e) for e in node.elts)
-        if kind is ast.List:
-            return [self.value(e) for e in node.elts]
-        if kind is ast.Dict:
-            return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values, strict=True)}
-        if kind is ast.Slice:
-            return slice(*(None if p is None else self.value(p) for p in (node.lower, node.upper, node.step)))
-        if kind is ast.Call:
-            return self.call(node, name)
-        if kind is ast.BinOp:
-            return self.operate(_BINARY[type(node.op)], [self.value(node.left), self.value(node.right)], name)
-        if kind is ast.UnaryOp:
-            return self.operate(_UNARY[type(node.op)], [self.value(node.operand)], name)
-        if kind is ast.Compare and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-            return self.operate(
-                _COMPARE[type(node.ops[0])], [self.value(node.left), self.value(node.comparators[0])], name
-            )
-        if kind is ast.Subscript:
-            return self.operate(operator.getitem, [self.value(node.value), self.value(node.slice)], name)
-        if kind is ast.Attribute:
-            return self.attribute(node, name)
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return self.name(node)
+            case ast.Tuple():
+                return tuple(self.value(e) for e in node.elts)
+            case ast.List():
+                return [self.value(e) for e in node.elts]
+            case ast.Dict():
+                return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values, strict=True)}
+            case ast.Slice():
+                return slice(*(None if p is None else self.value(p) for p in (node.lower, node.upper, node.step)))
+            case ast.Call():
+                return self.call(node, name)
+            case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if type(op) in _OPERATORS:
+                return self.operate(_OPERATORS[type(op)], [left, right], name)
+            case ast.UnaryOp(op, operand):
+                return self.operate(_OPERATORS[type(op)], [operand], name)
+            case ast.Subscript(value, index):
+                return self.operate(operator.getitem, [value, index], name)
+            case ast.Attribute() if self.is_outside(node):
+                return self.outside(node)
+            case ast.Attribute(value, attribute):
+                return self.operate(getattr, [value, ast.Constant(attribute)], name)
         self.fail(node, f"{ast.unparse(node)!r} is no call, operator or constant")
 
     def name(self, node):
@@ -500,13 +477,9 @@ class Reader:
         """A function of the script that is an argument: the body of a higher-order operator."""
         if name not in self.bodies:
             reader = Reader(self.others[name], self.scope, self.path, self.lines, self.others, self.bodies, True)
-            graph = reader.read()
-            module = torch.fx.GraphModule(torch.nn.Module(), graph)
-            _bodies[module] = name, Specimen.from_fx(graph, describe, True)
+            module = torch.fx.GraphModule(torch.nn.Module(), reader.read())
+            self.bodies[name] = _known_body(module, name, Specimen.from_fx(module.graph, describe, True))
             _attach_functions(module)
-            module.__dict__["_stator_name"] = name
-            module.__dict__["_stator_hash"] = _bodies[module][1].hash()
-            self.bodies[name] = module
         return self.bodies[name]
 
     def outside(self, node):
@@ -524,12 +497,8 @@ class Reader:
             node = node.value
         return isinstance(node, ast.Name) and node.id not in self.values
 
-    def attribute(self, node, name):
-        if self.is_outside(node):
-            return self.outside(node)
-        return self.operate(getattr, [self.value(node.value), node.attr], name)
-
     def operate(self, function, operands, name):
+        operands = [self.value(operand) for operand in operands]
         if not self.holds_node(operands):
             return function(*operands)  # -1, 2 ** 3
         return self.make(name, "call_function", function, operands)
@@ -571,22 +540,14 @@ def read_forward(source, scope, path):
 def _attach_functions(module):
     """Functions among the arguments of a graph's calls become attributes of its module, as everybody else has them."""
     for node in list(module.graph.nodes):
-        held = []
 
-        def note(value, held=held):
-            if isinstance(value, torch.fx.GraphModule):
-                held.append(value)
-
-        torch.fx.node.map_aggregate((node.args, node.kwargs), note)
-        for function in held:
-            name = _bodies[function][0]
-            module.add_submodule(name, function)
+        def read(value, node=node):
+            if not isinstance(value, torch.fx.GraphModule):
+                return value
+            name = _bodies[value][0]
+            module.add_submodule(name, value)
             with module.graph.inserting_before(node):
-                read = module.graph.get_attr(name)
+                return module.graph.get_attr(name)
 
-            def swap(value, function=function, read=read):
-                return read if value is function else value
-
-            node.args = torch.fx.node.map_aggregate(node.args, swap)
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, swap)
+        node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), read)
     module.recompile()

@@ -2,11 +2,8 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
-import signal
-import sys
 import time
 import traceback
 
@@ -15,7 +12,6 @@ import torch
 from stator.debug import _models, _stage
 
 PASSES = "passes"
-_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,21 +77,50 @@ def verdict_of(error, kind):
     return Verdict(kind, name, place_of(error), message[:300])
 
 
+# ---- the global state that a script was written under
+
+
+def present_state():
+    return {
+        "grad": torch.is_grad_enabled(),
+        "default_dtype": str(torch.get_default_dtype()),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "autocast": {d: str(torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if torch.is_autocast_enabled(d)},
+    }
+
+
+def _dtype(text):
+    return getattr(torch, text.removeprefix("torch."))
+
+
+def _set(state):
+    torch.set_default_dtype(_dtype(state["default_dtype"]))
+    torch.set_float32_matmul_precision(state["matmul_precision"])
+    if state["deterministic"] != torch.are_deterministic_algorithms_enabled():  # the setter imports inductor: seconds
+        torch.use_deterministic_algorithms(state["deterministic"])
+
+
 @contextlib.contextmanager
 def state(header):
-    """The global state that a script was written under."""
-    from stator.debug import _scripts
-
-    with _scripts.applied_state(header):
+    before = present_state()
+    wanted = {**before, "grad": True, "autocast": {}, **(header.get("state") or {})}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.set_grad_enabled(wanted["grad"]))
+        for device, dtype in wanted["autocast"].items():
+            stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
+        stack.callback(_set, before)
+        _set(wanted)
+        if header.get("configure") is not None:
+            header["configure"]()
         yield
 
 
-def devices_of(values):
-    return {v.device for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"}
+# ---- one run
 
 
 def synchronize(values):
-    for device in devices_of(values):
+    for device in {v.device for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"}:
         torch.cuda.synchronize(device)
 
 
@@ -109,9 +134,6 @@ class Examination:
         self.facts = {}
         self.error = None
         self.seconds = {}
-
-    def seeded(self):
-        self.case.seed()
 
     def timed(self, name, function):
         self.phase(name)
@@ -135,17 +157,11 @@ class Examination:
         except Exception as error:
             return self.failed(error, "eager error")
         try:
-            backend = self.case.backend.resolve()
+            backend, shapes = self.case.backend.resolve(), self.case.symbolic()
+            inputs = _models.clone_inputs(self.inputs)
             made = self.timed(
                 "compile",
-                lambda: _stage.compile_specimen(
-                    specimen,
-                    _models.clone_inputs(self.inputs),
-                    self.case.stage,
-                    backend,
-                    self.facts,
-                    self.case.symbolic(),
-                ),
+                lambda: _stage.compile_specimen(specimen, inputs, self.case.stage, backend, self.facts, shapes),
             )
         except Exception as error:
             return self.failed(error, "compile error")
@@ -160,30 +176,28 @@ class Examination:
         return self.timed("compare", lambda: self.compare(ref, res))
 
     def run(self, function, only_fwd):
-        self.seeded()
+        self.case.seed()
         inputs = _models.clone_inputs(self.inputs)
         found = _models.run_forward_backward(function, inputs, only_fwd)
         synchronize(self.inputs)
         return found
 
     def compare(self, ref, res):
-        ref = {part: self.named(part, value) for part, value in ref.items()}
-        res = {part: self.named(part, value) for part, value in res.items()}
+        ref, res = self.named(ref), self.named(res)
         if _models.first_difference(ref, res, None, False) is None:
             return Verdict(PASSES)  # no need for a better reference
-        self.seeded()
+        self.case.seed()
         exact = _models.fp64_twin(self.case.specimen.to_fx(), self.inputs, self.only_fwd)
-        if exact is not None:
-            exact = {part: self.named(part, value) for part, value in exact.items()}
+        exact = None if exact is None else self.named(exact)
         difference = _models.first_difference(ref, res, exact, self.case.ignore_non_fp)
         return Verdict(PASSES) if difference is None else Verdict("accuracy", message=difference)
 
-    def named(self, part, value):
+    def named(self, result):
         """Outputs by the names of the values."""
-        names = self.case.specimen.outputs()
-        if part == "out" and isinstance(value, (tuple, list)) and len(value) == len(names):
-            return dict(zip(names, value, strict=True))
-        return value
+        names, out = self.case.specimen.outputs(), result["out"]
+        if isinstance(out, (tuple, list)) and len(out) == len(names):
+            return {**result, "out": dict(zip(names, out, strict=True))}
+        return result
 
 
 def examine(case, inputs=None, phase=lambda name: None, want=None):
@@ -193,47 +207,3 @@ def examine(case, inputs=None, phase=lambda name: None, want=None):
         inputs = case.load_inputs() if inputs is None else inputs
         examination = Examination(case, inputs, phase, want)
         return examination.verdict(), examination
-
-
-# ---- telling another process
-# ---------------------------------------------------------------------------------------------------------
-
-
-class Telegraph:
-    """Phases and the verdict as JSON lines into a file descriptor, each written at once: what was sent survives a
-    crash."""
-
-    def __init__(self, descriptor):
-        self.descriptor = descriptor
-
-    def send(self, **message):
-        data = (json.dumps(message) + "\n").encode()
-        while data:
-            data = data[os.write(self.descriptor, data) :]
-
-    def phase(self, name):
-        self.send(phase=name)
-
-
-def from_lines(lines, status, timed_out):
-    """(verdict, last message) from what a process said, and how it ended (waitpid's status)."""
-    phase, last = "start", {}
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            message = json.loads(line)
-            phase = message.get("phase", phase)
-            last = message if "verdict" in message else last
-    if timed_out:
-        return Verdict("hang", place=phase), last
-    if "verdict" in last:
-        return Verdict(**last["verdict"]), last
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return Verdict("signal", name, phase), last
-    return Verdict(
-        "unusable", message=f"the process ended with status {os.WEXITSTATUS(status)} in phase {phase!r}"
-    ), last
-
-
-def print_exception(error):
-    traceback.print_exception(error, file=sys.stderr)

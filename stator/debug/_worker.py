@@ -1,18 +1,37 @@
-"""Candidates in processes of their own, without paying for imports each time: each check is a fork of this process.
+"""Cases in processes that tell what they do: candidates in forks of this process, which pay for no imports, and scripts
+in processes of their own.
 
-That is sound as long as this process runs no tensor operation (torch's thread pools do not survive a fork) and has no
-second thread; a process that has done either must not use this: the minifier runs in one of its own.
+A fork is sound as long as this process runs no tensor operation (torch's thread pools do not survive a fork) and has no
+second thread; a process that has done either must not use check(): the minifier runs in one of its own.
 """
 
+import contextlib
+import json
 import os
 import resource
 import select
 import signal
+import subprocess
 import sys
 import time
-import traceback
 
-from stator.debug._verdict import Telegraph, Verdict, from_lines
+from stator.debug._verdict import Verdict
+
+
+class Telegraph:
+    """Phases and the verdict as JSON lines into a file descriptor, each written at once: what was sent survives a
+    crash."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+
+    def send(self, **message):
+        data = (json.dumps(message) + "\n").encode()
+        while data:
+            data = data[os.write(self.descriptor, data) :]
+
+    def phase(self, name):
+        self.send(phase=name)
 
 
 def _limit_memory(nbytes):
@@ -26,28 +45,25 @@ def _limit_memory(nbytes):
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
-def _child(job, descriptor, memory, quiet):
+def _child(job, descriptor, memory):
     os.setpgid(0, 0)  # what it starts dies with it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if quiet:
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
     _limit_memory(memory)
     telegraph = Telegraph(descriptor)
     try:
         verdict, extra = job(telegraph.phase)
         telegraph.send(verdict=verdict.data(), **extra)
-    except MemoryError:
-        telegraph.send(verdict=Verdict("unusable", message="not enough memory").data())
     except BaseException as error:
-        if not quiet:
-            traceback.print_exc()
-        telegraph.send(verdict=Verdict("unusable", message=f"{type(error).__name__}: {error}").data())
+        small = isinstance(error, MemoryError)
+        said = "not enough memory" if small else f"{type(error).__name__}: {error}"
+        telegraph.send(verdict=Verdict("unusable", message=said).data())
 
 
-def check(job, timeout, memory=0, quiet=True, phase_limits=None):
+def check(job, timeout, memory=0, phase_limits=lambda phase, before: None):
     """Runs job(phase) -> (verdict, dict) in a fork. (verdict, last message, seconds); crashes and hangs are verdicts
     too.
 
@@ -55,56 +71,75 @@ def check(job, timeout, memory=0, quiet=True, phase_limits=None):
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    start = time.monotonic()
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(reading)
-            _child(job, writing, memory, quiet)
+            _child(job, writing, memory)
         finally:
             os._exit(0)
     os.close(writing)
-    start = time.monotonic()
-    try:
-        lines, timed_out = _listen(reading, pid, start, timeout, phase_limits or (lambda phase, before: None))
-    finally:
-        os.close(reading)
-        _end(pid)
+    found = _watch(reading, pid, timeout, phase_limits)
     _, status = os.waitpid(pid, 0)
-    verdict, message = from_lines(lines, status, timed_out)
+    verdict, message = _verdict_of(*found, os.waitstatus_to_exitcode(status))
     return verdict, message, time.monotonic() - start
+
+
+def run_script(script, timeout):
+    """The verdict of a script that is run alone, in a new process."""
+    reading, writing = os.pipe()
+    command = [sys.executable, script, "run", "--verdict", f"/dev/fd/{writing}"]
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True, pass_fds=[writing])
+    os.close(writing)
+    run_limit = max(5.0, timeout / 10)
+    found = _watch(reading, process.pid, timeout, lambda phase, before: run_limit if phase == "run" else None)
+    return _verdict_of(*found, process.wait())[0]
+
+
+def run_minifier(script, *options, **arguments):
+    """Runs `python -m stator minify` on a script, in a process that neither watches nor bisects."""
+    own = ("STATOR_REPRO", "STATOR_MINIFY", "STATOR_BISECT")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
+    command = [sys.executable, "-m", "stator", "minify", script, *options]
+    return subprocess.run(command, env=environment, check=False, **arguments)
 
 
 def _has_ended(pid):
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _listen(descriptor, pid, start, timeout, phase_limits):
-    """Lines until the other side closes or ends, or time is up."""
-    buffer, lines = b"", []
-    phase_start, phase, before = start, "start", {}
-    while True:
-        now = time.monotonic()
-        end = min(start + timeout, phase_start + (phase_limits(phase, before) or timeout))
-        if now >= end:
-            return lines, True
-        ready, _, _ = select.select([descriptor], [], [], min(end - now, 0.5))
-        if not ready:
-            # A process that the child started may hold the pipe open.
-            if _has_ended(pid) and not select.select([descriptor], [], [], 0)[0]:
-                return lines, False
-            continue
-        data = os.read(descriptor, 1 << 16)
-        if not data:
-            return lines, False
-        *whole, buffer = (buffer + data).split(b"\n")
-        for line in whole:
-            lines.append(line)
-            if line.startswith(b'{"phase"'):
-                before[phase] = time.monotonic() - phase_start
-                phase, phase_start = line.split(b'"')[3].decode(), time.monotonic()
-            if line.startswith(b'{"verdict"'):
-                return lines, False
+def _watch(descriptor, pid, timeout, phase_limits):
+    """(last phase, last message, whether the time was up) of a process, when it has said its verdict or cannot any
+    more; it is ended then."""
+    start = phase_start = time.monotonic()
+    phase, before, buffer, said, timed_out = "start", {}, b"", {}, False
+    with open(descriptor, "rb", buffering=0) as pipe:
+        while "verdict" not in said:
+            now = time.monotonic()
+            end = min(start + timeout, phase_start + (phase_limits(phase, before) or timeout))
+            if now >= end:
+                timed_out = True
+                break
+            if not select.select([pipe], [], [], min(end - now, 0.5))[0]:
+                # A process that it started may hold the pipe open.
+                if _has_ended(pid) and not select.select([pipe], [], [], 0)[0]:
+                    break
+                continue
+            data = pipe.read(1 << 16)
+            if not data:
+                break
+            *lines, buffer = (buffer + data).split(b"\n")
+            for message in map(json.loads, lines):
+                if "phase" in message:
+                    before[phase] = time.monotonic() - phase_start
+                    phase, phase_start = message["phase"], time.monotonic()
+                said = message if "verdict" in message else said
+    _end(pid)
+    return phase, said, timed_out
 
 
 def _end(pid):
@@ -115,7 +150,16 @@ def _end(pid):
             return
         time.sleep(0.001)
     for kill in (os.killpg, os.kill):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+
+
+def _verdict_of(phase, said, timed_out, code):
+    """(verdict, last message) of a process that has ended with this code."""
+    if timed_out:
+        return Verdict("hang", place=phase), said
+    if "verdict" in said:
+        return Verdict(**said["verdict"]), said
+    if code < 0:
+        return Verdict("signal", signal.Signals(-code).name, phase), said
+    return Verdict("unusable", message=f"the process ended with status {code} in phase {phase!r}"), said

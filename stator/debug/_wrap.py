@@ -21,7 +21,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import config, exc
-from stator.debug import _bisect, _models, _scripts, _stage, _text, _verdict
+from stator.debug import _bisect, _models, _scripts, _stage, _verdict, _worker
 from stator.debug._inputs import InputsError
 from stator.debug._text import NotWritable
 from stator.debug._verdict import Verdict
@@ -73,14 +73,11 @@ class Watched:
     def __init__(self, stage, backend, level, looks_inside=False):
         self.stage, self.backend, self.level, self.looks_inside = stage, backend, level, looks_inside
         self.wrong = None  # what check found
-        self.specimen = None
 
     def compile(self, compiler, gm, example_inputs):
         try:
-            self.specimen, self.extra = _text.from_module(gm)
-            self.picked = _text.picked_outputs(gm, self.specimen)
-            self.shapes = _text.symbolic_shapes(gm)
-            self.mutates = any(call[5] for call in self.specimen.calls())
+            self.graph = _stage.Graph(gm)
+            self.mutates = any(call[5] for call in self.graph.specimen.calls())
         except Exception as error:
             log.warning("a graph is not watched: %s: %s", type(error).__name__, error)
             return compiler(gm, example_inputs)
@@ -93,24 +90,21 @@ class Watched:
         except Exception as error:
             self.on_error(error, "compile error", examples)
             raise
-        return self.boxed(compiled) if self.stage != "dynamo" else self.plain(compiled)
+        return self.wrapped(compiled)
 
-    def plain(self, compiled):
-        def watched(*inputs):
-            return self.call(compiled, inputs)
-
-        return watched
-
-    def boxed(self, compiled):
+    def wrapped(self, compiled):
         call = _stage.as_function(compiled)
 
-        def watched(inputs):
+        def watched(*inputs):
+            return self.call(call, inputs)
+
+        def boxed(inputs):
             taken = list(inputs)
             inputs.clear()
             return self.call(call, taken)
 
-        watched._boxed_call = True
-        return watched
+        boxed._boxed_call = True
+        return watched if self.stage == "dynamo" else boxed
 
     def call(self, compiled, inputs):
         if config.repro_after is None:
@@ -161,7 +155,7 @@ class Watched:
         _local.found_inside = False
         try:
             with _models.kept_random_state():
-                found = self.difference(compiled, inputs)
+                found = self.graph.difference(compiled, inputs, self.stage)
         except Exception as error:
             log.warning("the accuracy of a graph could not be checked: %s: %s", type(error).__name__, error)
             return False
@@ -172,25 +166,6 @@ class Watched:
         log.warning("a compiled graph (%s) differs from eager: %s", self.stage, found)
         self.wrong = f"a compiled graph ({self.stage}) differs from eager: {found}", path
         return True
-
-    def difference(self, compiled, inputs):
-        module = self.specimen.to_fx()
-        values = [*[value for _, value in self.extra], *inputs]
-        extra = len(self.extra)
-
-        def opt(*args):
-            out = compiled(*args[extra:])
-            return tuple(out[i] for i in self.picked)
-
-        captured = self.stage == "dynamo"
-        with torch.enable_grad() if captured and torch.is_grad_enabled() else torch.no_grad():
-            return _models.compare_two_models(
-                module,
-                opt,
-                values,
-                only_fwd=not captured or not torch.is_grad_enabled(),
-                ignore_non_fp=config.repro_ignore_non_fp,
-            )
 
     @staticmethod
     def noted(error, path):
@@ -203,12 +178,12 @@ class Watched:
         """Writes the script; gives its path, or None with a warning."""
         run = _scripts.this_run()
         run.store.sync = self.level == 3
-        values = [*[value for _, value in self.extra], *inputs]
+        graph = self.graph
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
                 case = _scripts.make_case(
-                    self.specimen, values, self.stage, self.backend, failure, run.store, shapes=self.shapes,
-                    ignore_non_fp=ignore_non_fp,
+                    graph.specimen, graph.values(inputs), self.stage, self.backend, failure, run.store,
+                    shapes=graph.shapes, ignore_non_fp=ignore_non_fp,
                 )  # fmt: skip
                 path = _scripts.write_case(case, run)
                 if self.level >= 2:
@@ -226,10 +201,6 @@ class Watched:
 
 def offer(path):
     """Level 2: how to cut a script down; done at once if STATOR_MINIFY is set."""
-    import subprocess
-    import sys
-
     log.warning("to cut it down: python -m stator minify %s", path)
     if os.environ.get("STATOR_MINIFY", "0") not in ("", "0"):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY"))}
-        subprocess.run([sys.executable, "-m", "stator", "minify", path], check=False, env=environment)
+        _worker.run_minifier(path)

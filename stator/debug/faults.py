@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from stator.debug._text import short_name
+from stator.debug import _text
 
 FAULTS = ("compile", "runtime", "wrong", "nan", "crash", "hang")
 STAGES = ("dynamo", "forward", "backward")
@@ -65,18 +65,17 @@ def plant(gm, fault, op):
 
 
 def _planted(gm, fault, op):
-    hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and short_name(n.target) == op]
+    hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and _text.short_name(n.target) == op]
     if hits and fault == "compile":
         raise PlantedCompileError(f"planted: cannot compile {op}")
     functions = {name: m for name, m in gm.named_children() if isinstance(m, torch.fx.GraphModule)}
     changed = {name: _planted(m, fault, op) for name, m in functions.items()}
     if not hits and all(changed[name] is functions[name] for name in functions):
         return gm
-    graph = torch.fx.Graph()
-    copied = {}
-    graph.output(graph.graph_copy(gm.graph, copied))
+    nodes = {}
+    graph = _text.copied(gm.graph, nodes)
     for hit in hits:
-        node = copied[hit]
+        node = nodes[hit]
         with graph.inserting_after(node):
             made = graph.call_function(_AT_RUN[fault], ())
         node.replace_all_uses_with(made)
@@ -85,12 +84,6 @@ def _planted(gm, fault, op):
     for name, function in changed.items():
         setattr(made, name, function)
     return made
-
-
-def _has_symbols(gm):
-    from stator.debug._text import symbolic_shapes
-
-    return bool(symbolic_shapes(gm))
 
 
 def planted_fault(gm, example_inputs, *, options=None):
@@ -102,7 +95,7 @@ def planted_fault(gm, example_inputs, *, options=None):
         )
 
     def planted(graph_module):
-        hit = when == "always" or _has_symbols(graph_module)
+        hit = when == "always" or _text.symbolic_shapes(graph_module)
         return plant(graph_module, fault, op) if hit else graph_module.forward
 
     if stage == "dynamo":

@@ -247,7 +247,6 @@ def map_over(f, xs, *args):
 
 
 # ---- the operators behind the functions
-# --------------------------------------------------------------------------------------------------
 
 
 def trace_wrapped(operator, *args, fn, **kwargs):

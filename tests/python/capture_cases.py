@@ -18,6 +18,7 @@ import types
 import warnings
 
 import torch
+from torch.utils._dtype_abbrs import dtype_abbrs
 
 import capture_text
 import stator
@@ -29,19 +30,7 @@ PROGRAM = ("python", "program", "inputs", "compile", "config", "raises")
 CAPTURE = capture_text.SECTIONS
 HEADER = re.compile(r"^(\w+):[ \t]*(.*)$")
 TENSOR = re.compile(r"^(\w+)\[([\d, ]*)\](\s+grad)?$")
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "c64": torch.complex64,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-}
+DTYPES = {**{short: dtype for dtype, short in dtype_abbrs.items()}, "bool": torch.bool}
 
 
 class BadCase(Exception):

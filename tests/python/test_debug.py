@@ -13,7 +13,7 @@ import torch
 import children
 import debug_programs
 import stator
-from stator.debug import InputsError, ScriptError, _inputs, _minify, _scripts, _stage, _text, _verdict, faults
+from stator.debug import InputsError, ScriptError, _inputs, _minify, _models, _scripts, _stage, _text, _verdict, faults
 from stator.debug._verdict import Verdict
 
 
@@ -61,7 +61,6 @@ def case_of(function, *inputs, tmp_path, stage="dynamo", backend="eager", failur
 
 
 # ---- text and back
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def everything(x, y):
@@ -151,14 +150,13 @@ def test_values_from_a_seed_keep_their_range(tmp_path):
 
 
 # ---- edits
-# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_slices_compute_what_the_whole_computes():
     model, x = debug_programs.transformer(2)
     specimen, values = graph_of(model, x)
     names = [call[0] for call in specimen.calls()]
-    everything = dict(zip(names, specimen.snapshots(names, _minify.snapshot).runner()(*values)))
+    everything = dict(zip(names, specimen.snapshots(names, _models.snapshot).runner()(*values)))
     everything |= dict(zip(specimen.inputs(), values))
     for first, last in [(0, 10), (5, 20), (10, len(names)), (7, 8), (0, len(names))]:
         part, cut = specimen.keep(names[first:last])
@@ -210,7 +208,6 @@ def test_reducer_keeps_two_calls_that_fail_together():
 
 
 # ---- verdicts
-# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_faults_are_told_apart(tmp_path):
@@ -248,7 +245,6 @@ def test_stages_of_any_backend(tmp_path):
 
 
 # ---- watching
-# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def watch(tmp_path, fault, op, stage, level, after="dynamo", layers=1, **environment):
@@ -441,7 +437,6 @@ def test_operators_and_functions_of_the_program_itself(tmp_path):
 
 
 # ---- bad input
-# --------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -612,7 +607,6 @@ def test_no_failure_is_said(script, tmp_path):
 
 
 # ---- the whole program
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_check_names_graph_value_and_line():

@@ -56,7 +56,6 @@ def files(folder):
 
 
 # ---- the second process
-# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_process_imports_nothing_large(place):
@@ -73,7 +72,6 @@ def test_changes_between_processes(place):
 
 
 # ---- files for deployment
-# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +150,6 @@ def test_wrong_uses_of_save_and_load(saved, tmp_path):
 
 
 # ---- the command line
-# ------------------------------------------------------------------------------------------------------------
 
 
 def command(folder, *arguments):
@@ -208,7 +205,6 @@ def test_removing_by_age_and_size(tmp_path, capsys):
 
 
 # ---- damage
-# ----------------------------------------------------------------------------------------------------------------------
 
 
 def caught(action):
@@ -320,7 +316,6 @@ def test_what_does_not_load_is_ignored(folder):
 
 
 # ---- writers
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def fork(work):
@@ -486,7 +481,6 @@ def test_digests_are_sha256():
 
 
 # ---- what is not kept
-# ------------------------------------------------------------------------------------------------------------
 
 
 def reasons(caplog, f, *inputs, **arguments):

@@ -185,7 +185,6 @@ def test_singletons_keep_their_references():
 
 
 # --- Inlined frames that become real
-# ----------------------------------------------------------------------------------------------------------
 NULL = _core.NULL
 
 
@@ -509,7 +508,6 @@ def test_suspended_generator_in_handler():
 
 
 # --- The hook
-# ---------------------------------------------------------------------------------------------------------------------------------
 def test_hook_is_there_only_inside():
     seen = []
     _core.run_concrete(lambda: seen.append(_core.hook_installed()), ())

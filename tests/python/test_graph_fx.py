@@ -68,7 +68,6 @@ def linear_graph(requires_grad: bool = False) -> tuple[Describe, Any, torch.nn.L
 
 
 # ---- stand-ins
-# -------------------------------------------------------------------------------------------------------------------
 
 TOUCHES = {
     "add": lambda s: s + 1,
@@ -131,7 +130,6 @@ def test_a_stand_in_may_be_moved_and_hashed() -> None:
 
 
 # ---- graph
-# -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_text_and_dead_nodes() -> None:
@@ -170,7 +168,6 @@ def test_truncate_forgets_nodes_inputs_and_outputs() -> None:
 
 
 # ---- executor
-# --------------------------------------------------------------------------------------------------------------------
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -329,7 +326,6 @@ def test_a_runner_may_be_entered_again() -> None:
 
 
 # ---- torch.fx
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_names_are_those_of_torch_fx() -> None:
@@ -801,7 +797,6 @@ def map_names(module: Any, node: Any) -> Any:
 
 
 # ---- backends
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["eager", "the module", "aot_eager", "inductor"])

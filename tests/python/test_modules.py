@@ -130,7 +130,6 @@ def module(forward, setup=None, bases=(nn.Module,), **names):
 
 
 # ---- 1. two treatments
-# ------------------------------------------------------------------------------------------------------------
 
 
 class Layer(nn.Module):
@@ -280,7 +279,6 @@ def test_modules_that_fsdp_manages(treatment):
 
 
 # ---- 2. attributes
-# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_attribute_kinds():
@@ -389,7 +387,6 @@ def test_custom_getattr_that_is_no_function_and_getattribute():
 
 
 # ---- 3. state written in a trace
-# --------------------------------------------------------------------------------------------------
 
 
 def test_plain_attributes_written_and_deleted():
@@ -497,7 +494,6 @@ def test_dicts_changed_directly():
 
 
 # ---- 4. methods
-# -------------------------------------------------------------------------------------------------------------------
 
 
 class Tree(nn.Module):
@@ -629,7 +625,6 @@ def test_keys_added_or_moved_are_noticed():
 
 
 # ---- 5. containers
-# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_sequential_and_module_list():
@@ -778,7 +773,6 @@ def test_index_errors_are_eagers():
 
 
 # ---- 6. calls
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_ways_to_call():
@@ -957,7 +951,6 @@ def test_weight_norm_and_spectral_norm():
 
 
 # ---- 7. hooks
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def hooked(register):
@@ -1100,7 +1093,6 @@ def test_same_hook_on_another_instance_shares_the_graph(treatment):
 
 
 # ---- 8. lazy modules
-# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1159,7 +1151,6 @@ def test_lazy_module_that_fails():
 
 
 # ---- 9. names
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class Named(nn.Module):
@@ -1213,7 +1204,6 @@ def test_nodes_are_called_after_variables():
 
 
 # ---- 10. training
-# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_running_statistics():
@@ -1319,7 +1309,6 @@ def test_compiled_optimizer_step(optimizer):
 
 
 # ---- 11. messages
-# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,6 @@ def captured(function, *args, graphs=1, same=True, **arguments):
 
 
 # ---- torch.compile's arguments
-# -----------------------------------------------------------------------------------------------------
 
 
 def argument_fullgraph():
@@ -145,7 +144,6 @@ COMPILE = {
 
 
 # ---- functions
-# -----------------------------------------------------------------------------------------------------------------------
 
 
 def opaque(x):
@@ -588,7 +586,6 @@ def test_names_of_dynamo(name):
 
 
 # ---- settings
-# ------------------------------------------------------------------------------------------------------------------------
 
 ENTRIES = {name: entry for name, entry in torch._dynamo.config._config.items() if entry.alias is None}
 OTHER = {

@@ -97,7 +97,6 @@ def test_unknown_opcode_is_refused():
 
 
 # --- Decoded code
-# ---------------------------------------------------------------------------------------------------------------------------------
 def codes():
     import asyncio.base_events
     import inspect

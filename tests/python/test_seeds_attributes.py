@@ -54,7 +54,6 @@ def shapes(parameters):
 
 
 # ---- 000: attributes
-# --------------------------------------------------------------------------------------------------------------
 
 
 @item("000", "getattr order params/modules/buffers", dynamo="same", graphs=1)
@@ -336,7 +335,6 @@ def test_tensor_with_torch_function(at):
 
 
 # ---- 001: parameters
-# --------------------------------------------------------------------------------------------------------------
 
 
 @item("001", "parameters()", dynamo="same", graphs=1)

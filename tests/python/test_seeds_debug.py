@@ -70,7 +70,6 @@ def changing(change):
 
 
 # ---- 002: deferred for real inputs
-# ---------------------------------------------------------------------------------------------------
 
 
 @item("002", "repro_after config + validation", whole=True)
@@ -193,7 +192,6 @@ def test_a_program_that_computes_at_import():
 
 
 # ---- 002: two models
-# -----------------------------------------------------------------------------------------------------------------
 
 
 def models(factor=1.0, fails=False):
@@ -403,7 +401,6 @@ def test_the_loss_as_a_function():
 
 
 # ---- 002: sizes, lists, calls
-# ----------------------------------------------------------------------------------------------------------
 
 
 @item("002", "Size.numel const", dynamo="same", graphs=1)
@@ -472,7 +469,6 @@ def test_random_numbers_of_python(at):
 
 
 # ---- 003: the debug wrapper
-# --------------------------------------------------------------------------------------------------------------
 
 
 @item("003", "debug_wrapper compile error dump", whole=True)

@@ -17,7 +17,6 @@ import stator
 from seeds import Front, item, numbers, raised
 
 # ---- calls
-# -------------------------------------------------------------------------------------------------------------------------
 
 
 @item("000", "inline user function", dynamo="same", graphs=1)
@@ -90,7 +89,6 @@ def test_recursion(at):
 
 
 # ---- errors
-# ------------------------------------------------------------------------------------------------------------------------
 
 
 @item("000", "BackendCompilerFailed", whole=True)
@@ -170,7 +168,6 @@ def test_nothing_is_held_behind_a_capture():
 
 
 # ---- breaks
-# ------------------------------------------------------------------------------------------------------------------------
 
 
 @torch.compiler.disable
@@ -311,7 +308,6 @@ def test_the_log_of_graphs(caplog):
 
 
 # ---- ranks
-# -------------------------------------------------------------------------------------------------------------------------
 
 PROGRAMS = "sizes,alone,equal,breaks_elsewhere,breaks_elsewhere_eagerly,told,gathers"
 

@@ -96,7 +96,6 @@ def test_facts_that_are_guarded_when_read() -> None:
 
 
 # ---- functions that graphs call
-# -------------------------------------------------------------------------------------------------------
 
 WEIGHT = torch.linspace(-1, 1, 4)
 SCALE = torch.nn.Parameter(torch.linspace(0.5, 2, 4))
@@ -313,7 +312,6 @@ def test_effects_in_a_function_that_may_not_run() -> None:
 
 
 # ---- leaves, contexts, operators of the user
-# ------------------------------------------------------------------------------------------
 
 
 def leaf_of_an_intermediate(x: torch.Tensor) -> Any:

@@ -358,7 +358,6 @@ def test_error_of_the_class_is_eager_s():
 
 
 # ---- nested tensors
-# --------------------------------------------------------------------------------------------------------------
 
 
 def jagged(*lengths, width=4, grad=False):
@@ -451,7 +450,6 @@ def test_nested_of_other_lengths():
 
 
 # ---- distributed tensors
-# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -520,7 +518,6 @@ def test_distributed_guards(mesh):
 
 
 # ---- handlers of the program's own, and memory that several inputs have
-# ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -647,7 +644,6 @@ def test_as_keys_and_by_many_ways():
 
 
 # ---- sizes that change
-# -----------------------------------------------------------------------------------------------------------
 
 
 def captures_of(function, compiled, *args, compare=same):

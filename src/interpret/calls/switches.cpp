@@ -18,6 +18,7 @@
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/operators.h"
 #include "interpret/tensors/data_numbers.h"
+#include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "python/types.h"
 #include "regions/marks.h"
@@ -52,7 +53,6 @@ const CallRow* findUserRule(PyObject* callable) {
 bool errorOnBreak() { return error_on_break; }
 
 // ---- what the rules do
-// -----------------------------------------------------------------------------------------------------------------
 
 // The function runs now, once, and what it returns is part of the program from here on.
 Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
@@ -177,7 +177,6 @@ Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Arg
 }
 
 // ---- functions of torch's and stator's that switch or tell
-// -----------------------------------------------------------------------------
 
 namespace {
 
@@ -456,8 +455,6 @@ FunctionHandler findLate(PyObject* function) {
   return it == lateHandlers().end() ? nullptr : it->second;
 }
 
-void registerNonstrict();  // calls/nonstrict.cpp
-
 void registerSwitches() {
   registerNonstrict();
   for (const char* path : {"torch._check"}) registerHandler(path, checkFirst), allowSymbols(path);
@@ -477,7 +474,6 @@ void registerSwitches() {
 }
 
 // ---- doors
-// -----------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include "interpret/core/symbol_nodes.h"
 
 #include "base/check.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
@@ -221,31 +222,19 @@ Ref<> lowered(Tracer& tracer, PyObject* argument) {
   if (symbolic::isSymInt(argument)) return symNode(tracer, symbolic::dimOf(argument));
   if (symbolic::isSymScalar(argument)) return scalarNode(tracer, argument);
   needStack();
-  if (PyTuple_Check(argument) || PyList_Check(argument)) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(argument);
-    Ref<> list = stealRef(PyList_New(n));
-    for (Py_ssize_t i = 0; i < n; ++i)
-      PyList_SET_ITEM(list.get(), i,
-                      lowered(tracer, PySequence_Fast_GET_ITEM(argument, i)).release());
-    if (PyList_Check(argument)) return list;
-    return stealRef(PyList_AsTuple(list.get()));
-  }
-  if (PyDict_CheckExact(argument)) {
-    Ref<> dict = stealRef(PyDict_New());
-    PyObject *key = nullptr, *item = nullptr;
-    Py_ssize_t position = 0;
-    Py_hash_t hash = 0;
-    while (stator_dict_next(argument, &position, &key, &item, &hash))
-      _PyDict_SetItem_KnownHash(dict.get(), key, lowered(tracer, item).get(), hash);
-    return dict;
-  }
-  if (PySlice_Check(argument)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(argument);
-    return stealRef(PySlice_New(lowered(tracer, slice->start).get(),
-                                lowered(tracer, slice->stop).get(),
-                                lowered(tracer, slice->step).get()));
-  }
-  return newRef(argument);
+  auto part = [&](PyObject* item) { return lowered(tracer, item); };
+  // torch.Size takes no nodes: any tuple becomes a plain one.
+  if (PyTuple_Check(argument) || PyList_Check(argument)) return rebuiltItems(argument, part);
+  if (PySlice_Check(argument)) return rebuilt(argument, part);
+  if (!PyDict_CheckExact(argument)) return newRef(argument);
+  // Keys keep the hashes that they stand under: to ask for them may run code of the program.
+  Ref<> dict = stealRef(PyDict_New());
+  PyObject *key = nullptr, *item = nullptr;
+  Py_ssize_t position = 0;
+  Py_hash_t hash = 0;
+  while (stator_dict_next(argument, &position, &key, &item, &hash))
+    _PyDict_SetItem_KnownHash(dict.get(), key, part(item).get(), hash);
+  return dict;
 }
 
 }  // namespace stator::interpret

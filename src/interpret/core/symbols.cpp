@@ -62,21 +62,12 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
     changed = true;
     return concrete(tracer, item);
   };
-  if (PyTuple_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) {
-      PyObject* item = PyTuple_GET_ITEM(container, i);
+  if (PyTuple_Check(container) || PyList_Check(container)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(container, i);
       if (symbolic::isSymbol(item)) {
-        // The same value in another form: nobody can tell the difference.
-        setField(PyTuple_GET_ITEM(container, i), replaced(item));
-      } else {
-        changed |= makeConcrete(tracer, item, depth + 1);
-      }
-    }
-  } else if (PyList_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
-      PyObject* item = PyList_GET_ITEM(container, i);
-      if (symbolic::isSymbol(item)) {
-        PyList_SetItem(container, i, replaced(item).release());
+        // The same value in another form: nobody can tell the difference, in a tuple either.
+        setField(PySequence_Fast_ITEMS(container)[i], replaced(item));
       } else {
         changed |= makeConcrete(tracer, item, depth + 1);
       }

@@ -24,7 +24,7 @@ enum class IteratorKind : uint8_t {
   kFilter,     // source[0]: function or None; source[1]: iterator
   kCallable,   // source[0]: callable, source[1]: sentinel
   kGenerator,  // frame
-  // Those of itertools; see calls/itertools.cpp.
+  // Those of itertools; see library/itertools.cpp.
   kChain,  // source[0]: iterator over iterables; source[1]: the one under way, or null
   // source[0]: iterator; source[1], [2], [3]: next, stop (or None), step; index: taken so far
   kIslice,

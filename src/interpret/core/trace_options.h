@@ -41,7 +41,7 @@ struct TraceOptions {
   bool trace_numpy = true;           // NumPy's functions and arrays in graphs
   bool fixed_parameters = true;      // sizes of parameters are constants
   bool changed_is_unbacked = false;  // of a size that changed nothing is decided, 0 and 1 included
-  int logs = 0;                      // what the trace tells on its way (core/trace_log.h)
+  int logs = 0;                      // what the trace tells on its way (frames/trace_log.h)
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
   uint64_t random_seed = 0;

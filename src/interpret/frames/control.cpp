@@ -21,15 +21,10 @@
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
+#include "interpret/tensors/checks.h"
 #include "python/objects.h"
 
 #include <optional>
-
-namespace stator::interpret {
-// calls/checks.cpp
-std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode::Instr& instr,
-                                 bool if_true);
-}  // namespace stator::interpret
 
 namespace stator::interpret::handlers {
 
@@ -314,7 +309,6 @@ Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) {
 }
 
 // ---- exceptions
-// ------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -8,6 +8,8 @@
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/contents.h"
+#include "interpret/tensors/checks.h"
+#include "interpret/tensors/parameters.h"
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_function.h"
@@ -18,10 +20,6 @@
 #include <unordered_set>
 
 namespace stator::interpret {
-
-// Where these fail, restart_at says where to break.
-bool usesDataOfParameters(Tracer& t);  // calls/parameters.cpp
-bool checksCanFail(Tracer& t);         // calls/checks.cpp
 
 using breaks::kKeep;
 using breaks::kNull;

@@ -1,6 +1,6 @@
 // The handlers that opcodes.def names, one function each. A handler looks at its operands, decides, and only then moves
-// the stack, so a break leaves the frame as it was before the instruction. Moving on to the next instruction is the
-// driver's part, unless the handler jumped (it sets frame.index and returns kOk with `jumped`).
+// the stack, so a break leaves the frame as it was before the instruction. It moves the frame on itself: to the next
+// instruction (advance), or to another one (jumpTo).
 #pragma once
 
 #include "bytecode/code_info.h"

@@ -25,6 +25,8 @@ bool initTracer() {
   registerSwitches();
   registerTorchStates();
   registerContainers();
+  registerDictMethods();
+  registerSetMethods();
   registerBuiltins();
   registerIterators();
   registerNamespaces();

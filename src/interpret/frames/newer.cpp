@@ -14,16 +14,11 @@
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/truth.h"
+#include "interpret/tensors/checks.h"
 #include "python/frame.h"
 #include "python/instructions.h"
 
 #include <optional>
-
-namespace stator::interpret {
-// tensors/checks.cpp
-std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode::Instr& instr,
-                                 bool if_true);
-}  // namespace stator::interpret
 
 namespace stator::interpret::handlers {
 
@@ -49,7 +44,6 @@ PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
 }  // namespace
 
 // ---- locals
-// ----------------------------------------------------------------------------------------------------------------------------
 
 Flow loadFastAndClear(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   const auto slot = static_cast<size_t>(instr.oparg);
@@ -129,7 +123,6 @@ Flow loadFromDictOrGlobals(Tracer& tracer, SymbolicFrame& frame, const Instr& in
 }
 
 // ---- operators
-// -------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -246,7 +239,6 @@ Flow convertValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 // ---- calls and functions
-// ---------------------------------------------------------------------------------------------------------------
 
 Flow callKw(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   const auto given = static_cast<size_t>(instr.oparg);
@@ -306,7 +298,6 @@ Flow callIntrinsic2(Tracer& tracer, SymbolicFrame&, const Instr&) {
 }
 
 // ---- control
-// ---------------------------------------------------------------------------------------------------------------------------
 
 Flow returnConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_FLOW(stayIfHeld(tracer));

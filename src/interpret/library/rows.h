@@ -6,6 +6,7 @@ namespace stator::interpret {
 void allowSymbolsInHandlers();
 void registerBuiltins();
 void registerContainers();
+void registerDictMethods();
 void registerIterators();
 void registerItertools();
 void registerLibrary();
@@ -15,6 +16,7 @@ void registerNamespaces();
 void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
+void registerSetMethods();
 void registerTypes();
 void registerWarnings();
 

@@ -285,6 +285,20 @@ Flow setDictItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* v
       .flow();
 }
 
+// The class's own method; what it returns is dropped.
+Flow callOwn(Tracer& tracer, PyObject* container, const char* method, std::vector<PyObject*> values,
+             const char* does) {
+  STATOR_VALUE(bound, special(tracer, container, method));
+  if (!bound)
+    return tracer.breakWith(Reason::kRaises,
+                            std::string(does) + " an item of an object that has no " + method);
+  tracer.world.keep(bound);
+  Args args;
+  args.positional = values.size();
+  args.values = std::move(values);
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
+}
+
 }  // namespace
 
 Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value) {
@@ -321,15 +335,7 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
     if (PyObject_SetItem(items.get(), key, new_items.get()) != 0) return tracer.raiseCurrentError();
     return Flow::kOk;
   }
-  STATOR_VALUE(bound, special(tracer, container, "__setitem__"));
-  if (!bound)
-    return tracer.breakWith(Reason::kRaises,
-                            "assigns to an item of an object that has no __setitem__");
-  tracer.world.keep(bound);
-  Args args;
-  args.values = {key, value};
-  args.positional = 2;
-  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
+  return callOwn(tracer, container, "__setitem__", {key, value}, "assigns to");
 }
 
 Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
@@ -386,15 +392,7 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
     if (PyObject_DelItem(items.get(), key) != 0) return tracer.raiseCurrentError();
     return Flow::kOk;
   }
-  STATOR_VALUE(bound, special(tracer, container, "__delitem__"));
-  if (!bound)
-    return tracer.breakWith(Reason::kRaises,
-                            "deletes an item of an object that has no __delitem__");
-  tracer.world.keep(bound);
-  Args args;
-  args.values = {key};
-  args.positional = 1;
-  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
+  return callOwn(tracer, container, "__delitem__", {key}, "deletes");
 }
 
 }  // namespace stator::interpret

@@ -3,8 +3,10 @@
 // operations are run for real then, on tensors of our own.
 #include "interpret/objects/known_scalars.h"
 
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "interpret/core/rebuilt_values.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
 
@@ -100,12 +102,6 @@ class Evaluation {
   int steps_ = 0;
 };
 
-bool hasStandInBound(PyObject* slice) {
-  auto* bounds = reinterpret_cast<PySliceObject*>(slice);
-  return graph::isStandIn(bounds->start) || graph::isStandIn(bounds->stop) ||
-         graph::isStandIn(bounds->step);
-}
-
 bool isWholeNumber(PyObject* stand_in) {
   const shapes::TensorMeta* meta = graph::asStandIn(stand_in)->meta;
   if (meta == nullptr || !meta->sizes.empty()) return false;
@@ -128,6 +124,38 @@ Ref<> knownIndex(Tracer& t, PyObject* stand_in) {
   return number;
 }
 
+bool isStandInOrSliceOfOne(PyObject* part) {
+  auto other = [](PyObject* bound) { return !graph::isStandIn(bound); };
+  return !other(part) || (PySlice_Check(part) && !everyBound(part, other));
+}
+
+// A tuple, list or slice with what `read` gives in place of the parts that `asks` is true of. Ok with null: nothing was
+// read, or, of a slice, not all.
+template <class Asks, class Read>
+Out withNumbers(PyObject* container, Asks&& asks, Read&& read) {
+  if (everyPart(container, [&](PyObject* part) { return !asks(part); })) return Ref<>();
+  const bool all = PySlice_Check(container);
+  bool any = false;
+  STATOR_VALUE(made, rebuiltValues(container, [&](PyObject* part) -> Out {
+                 if (!asks(part)) return newRef(part);
+                 STATOR_VALUE(number, read(part));
+                 any |= static_cast<bool>(number);
+                 return number || all ? number : newRef(part);
+               }));
+  return any ? made : Ref<>();
+}
+
+// An index with what `read` gives in place of tensors of one whole number: the index itself, a bound of a slice, or
+// such a part of a tuple.
+template <class Read>
+Out indexWithNumbers(PyObject* index, Read& read) {
+  if (graph::isStandIn(index)) return isWholeNumber(index) ? read(index) : Out(Ref<>());
+  if (PySlice_Check(index)) return withNumbers(index, graph::isStandIn, read);
+  if (!PyTuple_CheckExact(index)) return Ref<>();
+  return withNumbers(index, isStandInOrSliceOfOne,
+                     [&](PyObject* part) { return indexWithNumbers(part, read); });
+}
+
 }  // namespace
 
 Ref<> knownTensor(Tracer& tracer, PyObject* stand_in) {
@@ -140,92 +168,26 @@ Ref<> computedNow(Tracer& tracer, PyObject* stand_in) {
   return Evaluation(tracer.graphs.current(), true).tensor(stand_in);
 }
 
-// A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or
-// not all are known.
+// Ints in place of tensors of known values; null: there is nothing to replace, or not all bounds of a slice are known.
 Ref<> knownSlices(Tracer& tracer, PyObject* index) {
-  needStack();
   // x[torch.tensor(1)] is x[1] to torch too, which reads the number.
-  if (graph::isStandIn(index)) return isWholeNumber(index) ? knownIndex(tracer, index) : Ref<>();
-  if (PySlice_Check(index) && hasStandInBound(index)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(index);
-    Ref<> bounds[3];
-    PyObject* parts[3] = {slice->start, slice->stop, slice->step};
-    for (int i = 0; i < 3; ++i) {
-      bounds[i] = newRef(parts[i]);
-      if (!graph::isStandIn(parts[i])) continue;
-      bounds[i] = knownIndex(tracer, parts[i]);
-      if (!bounds[i]) return Ref<>();
-    }
-    return stealRef(PySlice_New(bounds[0].get(), bounds[1].get(), bounds[2].get()));
-  }
-  if (!PyTuple_CheckExact(index)) return Ref<>();
-  bool any = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(index, i);
-    any |= graph::isStandIn(part) || (PySlice_Check(part) && hasStandInBound(part));
-  }
-  if (!any) return Ref<>();
-  any = false;
-  Ref<> out = stealRef(PyTuple_New(PyTuple_GET_SIZE(index)));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(index, i);
-    Ref<> known =
-        PySlice_Check(part) || graph::isStandIn(part) ? knownSlices(tracer, part) : Ref<>();
-    any |= static_cast<bool>(known);
-    PyTuple_SET_ITEM(out.get(), i, known ? known.release() : Py_NewRef(part));
-  }
-  return any ? out : Ref<>();
+  auto known = [&](PyObject* stand_in) { return Out(knownIndex(tracer, stand_in)); };
+  return indexWithNumbers(index, known).take();
 }
 
 Ref<> knownSizes(Tracer& tracer, PyObject* argument) {
-  if (graph::isStandIn(argument))
-    return isWholeNumber(argument) ? knownIndex(tracer, argument) : Ref<>();
+  auto known = [&](PyObject* stand_in) {
+    return isWholeNumber(stand_in) ? Out(knownIndex(tracer, stand_in)) : Out(Ref<>());
+  };
+  if (graph::isStandIn(argument)) return known(argument).take();
   if (!PyTuple_Check(argument) && !PyList_CheckExact(argument)) return Ref<>();
-  Ref<> list = stealRef(PySequence_List(argument));
-  bool any = false;
-  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
-    PyObject* item = PyList_GET_ITEM(list.get(), i);
-    Ref<> number = graph::isStandIn(item) ? knownSizes(tracer, item) : Ref<>();
-    if (!number) continue;
-    any = true;
-    PyList_SetItem(list.get(), i, number.release());
-  }
-  if (!any) return Ref<>();
-  return PyTuple_Check(argument) ? stealRef(PyList_AsTuple(list.get())) : list;
+  return withNumbers(argument, graph::isStandIn, known).take();
 }
 
 Out readIndex(Tracer& tracer, PyObject* index) {
-  static PyObject* const read = PyUnicode_InternFromString("__index__");
-  if (graph::isStandIn(index))
-    return isWholeNumber(index) ? readIntoGraph(tracer, read, index) : Out(Ref<>());
-  if (PySlice_Check(index) && hasStandInBound(index)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(index);
-    Ref<> bounds[3];
-    PyObject* parts[3] = {slice->start, slice->stop, slice->step};
-    for (int i = 0; i < 3; ++i) {
-      bounds[i] = newRef(parts[i]);
-      if (!graph::isStandIn(parts[i])) continue;
-      STATOR_VALUE(number, readIntoGraph(tracer, read, parts[i]));
-      if (!number) return Ref<>();
-      bounds[i] = number;
-    }
-    return stealRef(PySlice_New(bounds[0].get(), bounds[1].get(), bounds[2].get()));
-  }
-  if (!PyTuple_CheckExact(index)) return Ref<>();
-  bool any = false;
-  std::vector<Ref<>> parts;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(index, i);
-    const bool may = PySlice_Check(part) || graph::isStandIn(part);
-    STATOR_VALUE(number, may ? readIndex(tracer, part) : Out(Ref<>()));
-    any |= static_cast<bool>(number);
-    parts.push_back(number ? number : newRef(part));
-  }
-  if (!any) return Ref<>();
-  Ref<> out = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
-  for (size_t i = 0; i < parts.size(); ++i)
-    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), parts[i].release());
-  return out;
+  static PyObject* const name = PyUnicode_InternFromString("__index__");
+  auto read = [&](PyObject* stand_in) { return readIntoGraph(tracer, name, stand_in); };
+  return indexWithNumbers(index, read);
 }
 
 }  // namespace stator::interpret

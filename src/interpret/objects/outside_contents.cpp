@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/rebuilt_values.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
@@ -92,32 +93,15 @@ void guardLength(Tracer& tracer, values::Info* info, Py_ssize_t length) {
   tracer.world.guard(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), length});
 }
 
-Out tupleContents(Tracer& tracer, values::Info* info) {
+// Of a tuple or list.
+Out sequenceContents(Tracer& tracer, values::Info* info) {
   PyObject* container = info->object.get();
-  Py_ssize_t length = PyTuple_GET_SIZE(container);
-  guardLength(tracer, info, length);
-  Ref<> shadow = stealRef(PyTuple_New(length));
-  for (Py_ssize_t i = 0; i < length; ++i) {
-    STATOR_VALUE(item,
-                 fromOutside(tracer, PyTuple_GET_ITEM(container, i),
-                             tracer.world.child(SourceKind::kTupleItem, info->source, nullptr, i)));
-    PyTuple_SET_ITEM(shadow.get(), i, item.release());
-  }
-  return shadow;
-}
-
-Out listContents(Tracer& tracer, values::Info* info) {
-  PyObject* container = info->object.get();
-  Py_ssize_t length = PyList_GET_SIZE(container);
-  guardLength(tracer, info, length);
-  Ref<> shadow = stealRef(PyList_New(length));
-  for (Py_ssize_t i = 0; i < length; ++i) {
-    STATOR_VALUE(item,
-                 fromOutside(tracer, PyList_GET_ITEM(container, i),
-                             tracer.world.child(SourceKind::kListItem, info->source, nullptr, i)));
-    PyList_SET_ITEM(shadow.get(), i, item.release());
-  }
-  return shadow;
+  guardLength(tracer, info, PySequence_Fast_GET_SIZE(container));
+  const SourceKind kind = PyTuple_Check(container) ? SourceKind::kTupleItem : SourceKind::kListItem;
+  int64_t i = 0;
+  return rebuiltValues(container, [&](PyObject* item) {
+    return fromOutside(tracer, item, tracer.world.child(kind, info->source, nullptr, i++));
+  });
 }
 
 // A dict some of whose keys (tensors, modules) are hashed by identity, or by methods of their class: each key is known
@@ -369,8 +353,7 @@ Out dequeContents(Tracer& tracer, values::Info* info) {
 
 Out outsideContents(Tracer& tracer, values::Info* info) {
   PyObject* container = info->object.get();
-  if (PyTuple_Check(container)) return tupleContents(tracer, info);
-  if (PyList_Check(container)) return listContents(tracer, info);
+  if (PyTuple_Check(container) || PyList_Check(container)) return sequenceContents(tracer, info);
   if (PyDict_Check(container)) return dictContents(tracer, info);
   if (PyAnySet_Check(container)) return setContents(tracer, info);
   if (isDeque(container)) return dequeContents(tracer, info);

@@ -17,7 +17,7 @@ bool holdsArray(const Args& args);
 // What makes a tensor from arrays in the place of torch's function; null: it takes none.
 PyObject* fromArrays(PyObject* callable);
 
-// calls/arrays.cpp; ok with null: no NumPy array that a tensor could stand for
+// Ok with null: no NumPy array that a tensor could stand for
 Out arrayFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
 // Under fullgraph=True, where a capture breaks that has NumPy's numbers as inputs: it starts over with constants in
 // their places.

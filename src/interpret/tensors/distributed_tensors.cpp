@@ -5,6 +5,7 @@
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/rebuilt_values.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
@@ -44,13 +45,8 @@ Out asConstant(Tracer& t, PyObject* value) {
       guardMesh(t, value))
     return plain;
   if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return Ref<>();
-  Ref<> items = stealRef(PyList_New(0));
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    STATOR_VALUE(item, asConstant(t, PySequence_Fast_GET_ITEM(value, i)));
-    if (!item) return Ref<>();
-    PyList_Append(items.get(), item.get());
-  }
-  return stealRef(PyList_AsTuple(items.get()));
+  STATOR_VALUE(items, rebuiltValues(value, [&](PyObject* item) { return asConstant(t, item); }));
+  return items && PyList_Check(items.get()) ? stealRef(PyList_AsTuple(items.get())) : items;
 }
 
 // function(tensor, ...): a node whose function knows all arguments but the tensor.

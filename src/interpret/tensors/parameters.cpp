@@ -1,7 +1,5 @@
-// Parameters that the program makes, for backends that differentiate: those compute gradients for inputs of a graph and
-// for nothing else. So an empty parameter is made before the graph runs and given to it, and the data that the graph
-// computes is copied there. In eager the parameter has data's own memory: a program that could tell (it uses the data
-// afterwards, or has it from outside) gets a break where it makes the parameter.
+#include "interpret/tensors/parameters.h"
+
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"

@@ -3,6 +3,7 @@
 
 #include "base/faults.h"
 #include "base/numpy_number.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/core/apparent_types.h"
@@ -371,10 +372,7 @@ bool isOfSymbols(PyObject* data, bool& any) {
   needStack();
   any |= symbolic::isSymbol(data);
   if (PyList_CheckExact(data) || PyTuple_CheckExact(data) || Py_TYPE(data) == sizeType()) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
-      if (!isOfSymbols(PySequence_Fast_GET_ITEM(data, i), any)) return false;
-    }
-    return true;
+    return everyItem(data, [&](PyObject* item) { return isOfSymbols(item, any); });
   }
   return symbolic::isSymbol(data) || PyLong_CheckExact(data) || PyFloat_CheckExact(data);
 }

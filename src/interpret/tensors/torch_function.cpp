@@ -23,6 +23,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/tensors/function_modes.h"
+#include "interpret/tensors/parameters.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/wrapper_tensors.h"
@@ -32,8 +33,6 @@
 #include <string_view>
 
 namespace stator::interpret {
-
-Out newLeaf(Tracer& t, PyTypeObject* type, PyObject* data);  // calls/parameters.cpp
 
 using tensor::TorchFunction;
 

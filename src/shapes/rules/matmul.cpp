@@ -175,14 +175,19 @@ bool readPadding(const Call& call, size_t param, const Dims& kernel, ConvArgs& a
   return true;
 }
 
-bool conv(Call& call) {
-  const size_t rank = call.detail() / kFirstFreeBit;
+// Whether input, weight and bias are what convolutions over so many dimensions take.
+bool takesConv(Call& call, size_t rank) {
   if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]}))
     return false;
+  const DType dtype = call[0].tensor->dtype;
+  return call[1].tensor->sizes.size() == rank + 2 && !isIntegral(dtype) && !isComplex(dtype);
+}
+
+bool conv(Call& call) {
+  const size_t rank = call.detail() / kFirstFreeBit;
+  if (!takesConv(call, rank)) return false;
   const TensorMeta& input = *call[0].tensor;
   const TensorMeta& weight = *call[1].tensor;
-  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype))
-    return false;
   const bool batched = input.sizes.size() == rank + 2;
   if (!batched && input.sizes.size() != rank + 1) return false;
   const Dims kernel(weight.sizes.begin() + 2, weight.sizes.end());
@@ -220,12 +225,9 @@ bool conv(Call& call) {
 // input, weight, bias, stride, padding, output_padding, groups, dilation
 bool convTranspose(Call& call) {
   const size_t rank = call.detail() / kFirstFreeBit;
-  if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]}))
-    return false;
+  if (!takesConv(call, rank)) return false;
   const TensorMeta& input = *call[0].tensor;
   const TensorMeta& weight = *call[1].tensor;
-  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype))
-    return false;
   if (input.sizes.size() != rank + 2) return false;
   ConvArgs args;
   if (!spatial(call, 3, rank, 1, args.stride) || !spatial(call, 4, rank, 0, args.padding))
