@@ -4,6 +4,7 @@ one of its like, called with each value in turn, as often with an entry that fit
 import enum
 import functools
 import itertools
+import types
 
 import pytest
 import torch
@@ -139,3 +140,18 @@ def test_a_number_that_changes_is_no_class(check):
     x = torch.ones(2)
     for classes in (2, 3, (str, 4), (str, 5)):
         assert compiled(x, classes)[1] == program(x, classes)[1]
+
+
+def test_an_empty_cell_is_known_to_be_empty():
+    def program(cell):
+        try:
+            return "full", cell.cell_contents
+        except ValueError as error:
+            return "empty", str(error)
+
+    cells = [types.CellType(), types.CellType(1), types.CellType([2]), types.CellType()]
+    for order in (cells, cells[::-1]):
+        compiled = stator.compile(program, backend="eager")
+        for cell in [*order, *order]:
+            assert compiled(cell) == program(cell)
+        stator.reset()

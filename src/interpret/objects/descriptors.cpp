@@ -1,6 +1,7 @@
 // Descriptors: what an attribute found in a class gives for an instance.
 #include "interpret/objects/descriptors.h"
 
+#include "base/error_aside.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tracer.h"
@@ -177,6 +178,14 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
   }
   Ref<> raw = stealRef(
       Py_TYPE(descriptor)->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+  if (!raw && outside) {
+    // That it raises (the contents of an empty cell) is a fact as what it gives would be.
+    ErrorAside error;
+    tracer.world.guard(
+        Guard{GuardKind::kAbsent,
+              tracer.world.child(SourceKind::kGenericAttr, info->source, name.get())});
+    error.restore();
+  }
   if (!raw) return tracer.raiseCurrentError();
   if (!outside) {
     // Where it comes up in a plan it is the dict of the object that the plan makes.
