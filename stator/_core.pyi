@@ -97,6 +97,9 @@ def call_directly(
 def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
 def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captured for this compiled function.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
+def count_files(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.
 def count_instructions(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # Calls the function natively; driver_counters()['counted'] has the instructions of counted code.
@@ -229,6 +232,9 @@ def set_force_eager(
 def set_iterator_state(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
+def set_torch_marks(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids.
 def shapes_clear(*args: Any, **kwargs: Any) -> Any: ...  # Empties the memo and the counts.
 def shapes_counts(*args: Any, **kwargs: Any) -> Any: ...  # Answers by tier.
 def shapes_has_rule(*args: Any, **kwargs: Any) -> Any: ...  # Whether the rules know a callable.
@@ -256,6 +262,3 @@ def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one in
 def watch_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls outside of graphs are counted.
-def count_files(
-    *args: Any, **kwargs: Any
-) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.
