@@ -335,8 +335,17 @@ print(f(torch.ones(2)).tolist(), seen)
         TORCH_COMPILE_OVERRIDE_BACKENDS="0:eager;>5:aot_eager",
     )
     assert out.strip() == "[4.0, 4.0] ['__compiled_fn_1']"
-    with config.patch(debug_backend_override="x:eager"), pytest.raises(ValueError, match="not like"):
-        stator.compile(lambda x: x + 1, backend=Seen())(X)
+    for rule in ("x:eager", "0"):
+        with config.patch(debug_backend_override=rule), pytest.raises(ValueError, match="not like"):
+            stator.compile(lambda x: x + 1, backend=Seen())(X)
+    with config.patch(debug_backend_override=">=0:nosuch;"), pytest.raises(stator.exc.InvalidBackend, match="nosuch"):
+        stator.compile(lambda x: x + 2, backend="eager")(X)
+
+
+def test_a_variable_that_is_none_of_stator_s():
+    _, err = run("import stator", STATOR_STRCT="1", STATOR_TEST_OWN="1", STATOR_STRICT="1")
+    assert "the environment variable STATOR_STRCT is none of Stator's; did you mean STATOR_STRICT?" in err
+    assert err.count("Warning") == 1, err
 
 
 def test_debug_folder(tmp_path):
