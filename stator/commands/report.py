@@ -36,6 +36,15 @@ def _merged(paths):
         raise Failed(str(error)) from None
 
 
+def _check(path):
+    from stator import recording
+
+    try:
+        recording.check_place(path)
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}; name another with -o") from None
+
+
 def main(arguments):
     from stator import recording
 
@@ -47,7 +56,9 @@ def main(arguments):
         files = behind.parse_args(arguments.arguments, arguments).files
         data, status = _merged([arguments.script, *files]), 0
     else:
+        _check(arguments.output)
         run = _script.run(arguments)
         data, status = run.data, run.status
+    _check(arguments.output)
     print(f"stator: wrote {recording.write(data, arguments.output)}")
     return status
