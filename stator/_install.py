@@ -230,7 +230,8 @@ def uninstall():
             _undo = None
 
 
-install._torchdynamo_disable = uninstall._torchdynamo_disable = True  # TorchDynamo's captures do not look into them
+for _switch in (install, uninstall):
+    _switch.__dict__["_torchdynamo_disable"] = True  # captures of TorchDynamo's do not look into them
 
 
 def installed():
