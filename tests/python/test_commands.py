@@ -9,6 +9,8 @@ import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import symbolic_shapes
 
 import stator
 from stator import commands
@@ -118,6 +120,15 @@ def test_a_dry_run_of_a_function():
     assert torch.equal(model.norm.running_mean, before) and model.layer.weight.device.type == "cpu"
     with pytest.raises(ZeroDivisionError):
         stator.dry_run(lambda x: x + 1 // 0)(torch.randn(2))
+    # fake ones, made by a mode that is there or was, with sizes that are open or not
+    sizes = symbolic_shapes.ShapeEnv()
+    with FakeTensorMode(shape_env=sizes) as mode:
+        fake = Model()
+        given = torch.randn(3, 4), mode.from_tensor(torch.empty(3, 4, device="meta"), static_shapes=False)
+        inside = stator.dry_run(fake)(given[0])
+    for found in (inside, *(stator.dry_run(fake)(x) for x in given), stator.dry_run(model)(given[0].to("meta"))):
+        assert found.graph_count == 1 and not found.breaks and not found.stopped
+        assert type(found.result) is torch.Tensor and found.result.shape == (3, 4)
 
 
 @pytest.mark.parametrize(
