@@ -292,7 +292,8 @@ def test_numpy_can_be_left_out():
         seen = Seen()
         with config.patch(trace_numpy=traced):
             assert torch.allclose(stator.compile(f, backend=seen, fullgraph=traced)(X), (X + 1).sin() * 2)
-        assert len(seen.graphs) == (1 if traced else 2)
+            names = {one.name for one in stator.explain(f)(X).breaks}
+        assert len(seen.graphs) == (1 if traced else 2) and names == (set() if traced else {"kCallsOutside"})
 
 
 def test_verify_correctness():
