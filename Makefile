@@ -86,7 +86,10 @@ build: $(ENVIRONMENT) ## The extension module, optimised, into stator/; the chec
 	$(call say,build ($(PRESET)))
 	@$(call CONFIGURE,$(PRESET))
 	@$(CMAKE) --build $(BUILDS)/$(PRESET) -j $(JOBS)
-	@if [ "$(VENV)" = .venv ]; then echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stator-checkout.pth"; fi
+	@if [ "$(VENV)" = .venv ]; then \
+	  echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stator-checkout.pth"; \
+	  printf '#!%s\nimport sys\n\nfrom stator.commands import main\n\nsys.exit(main())\n' "$(PY)" > $(BIN)/stator; chmod +x $(BIN)/stator; \
+	fi
 
 .PHONY: wheel
 wheel: $(ENVIRONMENT) ## A wheel in dist/, built by scikit-build-core without isolation

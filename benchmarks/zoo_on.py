@@ -34,12 +34,12 @@ def on_device(build: Any, device: str) -> Any:
 
 def main() -> int:
     if sys.argv[1] == "--worker":  # the file measures each model in a process of its own, which is this file again
-        path, device, rest = os.environ["STATOR_ZOO"], os.environ["STATOR_ZOO_DEVICE"], sys.argv[1:]
+        path, device, rest = os.environ["STATOR_TEST_ZOO"], os.environ["STATOR_TEST_ZOO_DEVICE"], sys.argv[1:]
     else:
         path, flag, device, *rest = sys.argv[1:]
         if flag != "--device":
             raise SystemExit("usage: python -m benchmarks.zoo_on FILE --device DEVICE [arguments of the file]")
-        os.environ.update(STATOR_ZOO=os.path.abspath(path), STATOR_ZOO_DEVICE=device)
+        os.environ.update(STATOR_TEST_ZOO=os.path.abspath(path), STATOR_TEST_ZOO_DEVICE=device)
     found = importlib.util.spec_from_file_location("zoo", path)
     zoo = importlib.util.module_from_spec(found)
     sys.modules["zoo"] = zoo

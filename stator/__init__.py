@@ -38,7 +38,7 @@ def _check_build():
 
 _check_build()
 
-from stator import _core, config, exc  # noqa: E402, F401
+from stator import _core, _loaded, config, exc  # noqa: E402, F401
 from stator._compile import compile, compile_module_inplace, reset  # noqa: E402, F401
 from stator._modules import CompiledModule, OptimizedModule  # noqa: E402, F401
 
@@ -69,6 +69,15 @@ __all__ = sorted(
 )
 
 config._connect(_core.set_config)
+
+
+def _follow_torch(dynamo):
+    from stator import _torch_switches
+
+    _torch_switches.follow(dynamo)
+
+
+_loaded.when_loaded("torch._dynamo", _follow_torch)
 
 
 def __getattr__(name):

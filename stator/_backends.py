@@ -166,10 +166,12 @@ def _ranges(text):
 def _override(function, graph_module, arguments):
     """The backend that config.debug_backend_override has for this graph, or the one that it has anyway."""
     number = int(graph_module.meta["backend_id"].rpartition("_")[2])
-    for rule in config.debug_backend_override.split(";"):
-        numbers, _, name = rule.strip().partition(":")
+    for rule in filter(None, map(str.strip, config.debug_backend_override.split(";"))):
+        numbers, _, name = rule.partition(":")
         try:
-            fits = bool(name) and _ranges(numbers)(number)
+            if not name:
+                raise ValueError
+            fits = _ranges(numbers)(number)
         except ValueError:
             raise ValueError(f"config.debug_backend_override: {rule!r} is not like '>10:eager'") from None
         if fits:
@@ -259,7 +261,8 @@ class Backend:
     @property
     def is_eager(self):
         """The captured graph runs as it is: no backend has to be called, and nothing imported for one."""
-        return self.function is _eager and not self.options and self.mode is None
+        as_it_is = self.function is _eager and not self.options and self.mode is None
+        return as_it_is and not config.debug_backend_override
 
     @property
     def takes_no_floats(self):
@@ -294,7 +297,7 @@ class Backend:
             return None
         if _buckets.at_bucket_bounds(None) is not None:
             return None
-        if not config.cache and self.file is None:
+        if (not config.cache and self.file is None) or config.debug_backend_override:
             return None
         from stator import _disk
 
@@ -378,7 +381,8 @@ class Backend:
             _observe.graph_made(graph_module)
 
     def __call__(self, graph_module, example_inputs):
-        """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame."""
+        """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame: then
+        the graph runs as it was captured."""
         self.announce(graph_module)
         missed = self.file.missed(graph_module) if self.file is not None else None
         if missed is not None:
@@ -408,9 +412,11 @@ class Backend:
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
             if config.verify_correctness:
                 compiled = _verifying(self, graph_module, compiled)
-        except (exc.SkipFrame, exc.RestartAnalysis):
+        except exc.RestartAnalysis:
             raise
         except Exception as error:
+            if isinstance(error, _skips()):
+                return graph_module.forward
             if not _needs_data(error):
                 raise exc.BackendCompilerFailed(self, error) from error
             # Known as the graph runs, not before: an operator's backward that reads a tensor's values, say.
@@ -426,6 +432,12 @@ class Backend:
         reset = getattr(self.function, "reset", None)
         if reset is not None:
             reset()
+
+
+def _skips():
+    """SkipFrame, Stator's and TorchDynamo's."""
+    theirs = loaded("torch._dynamo.exc")
+    return (exc.SkipFrame,) if theirs is None else (exc.SkipFrame, theirs.SkipFrame)
 
 
 def _traced(function, graph_module, example_inputs, arguments):

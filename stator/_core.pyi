@@ -228,6 +228,9 @@ def set_force_eager(
 def set_iterator_state(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
+def set_torch_marks(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids.
 def shapes_clear(*args: Any, **kwargs: Any) -> Any: ...  # Empties the memo and the counts.
 def shapes_counts(*args: Any, **kwargs: Any) -> Any: ...  # Answers by tier.
 def shapes_has_rule(*args: Any, **kwargs: Any) -> Any: ...  # Whether the rules know a callable.

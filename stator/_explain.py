@@ -11,6 +11,7 @@ import types
 import torch
 
 from stator import _advice, _compile, _core
+from stator._loaded import loaded
 
 
 @dataclasses.dataclass
@@ -215,6 +216,20 @@ def needs_data(error):
     return isinstance(error, (RuntimeError, NotImplementedError)) and "meta" in str(error).lower()
 
 
+def _on_meta(tensor):
+    """The tensor's shape, without data. A fake tensor has none either, but belongs to its mode: of it the facts are
+    taken."""
+    fakes = loaded("torch._subclasses.fake_tensor")
+    if fakes is None or not isinstance(tensor, fakes.FakeTensor):
+        return tensor.detach().to("meta")
+
+    def number(size):
+        return size.node.hint if isinstance(size, torch.SymInt) else size
+
+    sizes, strides = ([number(size) for size in sizes] for sizes in (tensor.shape, tensor.stride()))
+    return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device="meta")
+
+
 def _without_data(value, memo):
     """A copy in which all tensors, parameters and buffers are of the device meta; what they share is shared."""
     import copy
@@ -222,13 +237,13 @@ def _without_data(value, memo):
     if isinstance(value, torch.nn.Module):
         for tensor in (*value.parameters(), *value.buffers()):
             if id(tensor) not in memo:
-                made = tensor.detach().to("meta")
+                made = _on_meta(tensor)
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
                 memo[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad) if is_parameter else made
         return copy.deepcopy(value, memo)
     if isinstance(value, torch.Tensor):
         if id(value) not in memo:
-            memo[id(value)] = value.detach().to("meta").requires_grad_(value.requires_grad)
+            memo[id(value)] = _on_meta(value).requires_grad_(value.requires_grad)
         return memo[id(value)]
     return value
 
@@ -236,14 +251,19 @@ def _without_data(value, memo):
 def dry_run(f):
     """dry_run(f)(*args, **kwargs) is explain without computing anything: tensors among the arguments, and f's
     parameters and buffers if it is a module (or a method of one), are copied to the device meta, where they have shapes
-    and no data; no backend is called.
+    and no data; no backend is called. They may be of that device from the start, or fake.
 
     Where f needs a tensor's data the run ends; `stopped` of the Explanation says so, and what was found until then is
     there.
     """
-    from torch.utils import _pytree
+    from torch.utils import _python_dispatch, _pytree
 
     def run(*args, **kwargs):
+        # A mode around the call would make fakes of all that is made here.
+        with _python_dispatch._disable_current_modes():
+            return run_plainly(args, kwargs)
+
+    def run_plainly(args, kwargs):
         memo = {}
         owner = getattr(f, "__self__", None)
         program = _without_data(f, memo)

@@ -92,6 +92,7 @@ class CapturedModule(_LazyGraphModule):
     _stator_runner: Any = None
     _stator_record: Any = None
     _stator_source: PythonCode | None = None
+    _lineno_map: Any = None  # TorchDynamo asks for it, should it come upon the module
     _stator_calls: int | None = None  # of a region: how many calls it is counted for, all of the graph's for the first
     _stator_reason: Any = None  # (reason, [(file, line, function), ...], is a break); a GraphCompileReason when asked
 

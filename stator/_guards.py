@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from stator import _compile, _core
+from stator import _compile, _core, _html
 
 
 @dataclasses.dataclass
@@ -18,7 +18,8 @@ class Entry:
     together: float | None = None  # nanoseconds of all guards as a call checks them
 
     def __str__(self):
-        head = f"{self.function}, {self.place}: {self.ops} operations, {len(self.guards)} guards"
+        parts = _html.counted(self.ops, "operation"), _html.counted(len(self.guards), "guard")
+        head = f"{self.function}, {self.place}: {', '.join(parts)}"
         if self.together is not None:
             head += f", {self.together / 1e3:.2f} us together"
         lines = [head]

@@ -21,10 +21,10 @@ def _bar(share: float, color: str, width: int = 120) -> str:
     )
 
 
-def _tile(value: Any, word: str, color: str = "inherit") -> str:
+def _tile(value: int, word: str, color: str = "inherit", behind: str = "") -> str:
     return (
         f'<span style="display:inline-block;margin-right:28px"><b style="font-size:20px;color:{color}">{_esc(value)}</b> '
-        f'<span style="{_SOFT}">{word}</span></span>'
+        f'<span style="{_SOFT}">{word}{"" if value == 1 else "s"}{behind}</span></span>'
     )
 
 
@@ -33,21 +33,25 @@ def _short(place: str) -> str:
     return f"{os.path.basename(where)}{' in ' + function if function else ''}"
 
 
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
 def explanation(found: Any) -> str:
     outside = found.tensor_calls_outside
     parts = [
         "<div>",
-        _tile(found.graph_count, "graphs"),
-        _tile(len(found.breaks), "breaks", "#d6392b" if outside else "inherit"),
-        _tile(found.op_count, "operations"),
-        _tile(outside, "tensor calls outside", "#d6392b" if outside else "#17935f"),
+        _tile(found.graph_count, "graph"),
+        _tile(len(found.breaks), "break", "#d6392b" if outside else "inherit"),
+        _tile(found.op_count, "operation"),
+        _tile(outside, "tensor call", "#d6392b" if outside else "#17935f", " outside"),
         f'<div style="{_SOFT}">{_esc(found.compile_times)}</div>',
     ]
     most = max((one.tensor_calls_outside for one in found.breaks), default=0) or 1
     for one in sorted(found.breaks, key=lambda one: -one.tensor_calls_outside):
         parts.append(
             f'<div style="margin:8px 0;padding-left:10px;border-left:3px solid #d6392b">{_bar(one.tensor_calls_outside / most, "#d6392b")} '
-            f"{one.tensor_calls_outside} call{'' if one.tensor_calls_outside == 1 else 's'} outside: <b>{_esc(one.reason)}</b>"
+            f"{counted(one.tensor_calls_outside, 'call')} outside: <b>{_esc(one.reason)}</b>"
             f'<div style="{_CODE}">{"<br>".join(map(_esc, one.lines()))}</div>'
             + (f'<div style="color:#17935f">What to do: {_esc(one.hint)}.</div>' if one.hint else "")
             + "</div>"
@@ -56,8 +60,8 @@ def explanation(found: Any) -> str:
         parts.append(f"<div>The dry run ended early: {_esc(found.stopped)}</div>")
     for number, part in enumerate(found.captures, 1):
         parts.append(
-            f'<details><summary>part {number}: <span style="{_CODE}">{_esc(_short(part.place))}</span>, {part.ops} operations, '
-            f'{len(part.guards)} guards</summary><pre style="{_CODE}">{_esc(part.graph)}</pre><pre style="{_CODE};{_SOFT}">'
+            f'<details><summary>part {number}: <span style="{_CODE}">{_esc(_short(part.place))}</span>, {counted(part.ops, "operation")}, '
+            f'{counted(len(part.guards), "guard")}</summary><pre style="{_CODE}">{_esc(part.graph)}</pre><pre style="{_CODE};{_SOFT}">'
             f"{_esc(chr(10).join(part.guards))}</pre></details>"
         )
     return "".join([*parts, "</div>"])
@@ -68,8 +72,8 @@ def guards(found: Any) -> str:
     for entry in found:
         cost = f", {entry.together / 1e3:.2f} µs together" if entry.together is not None else ""
         parts.append(
-            f'<details open><summary><b>{_esc(entry.function)}</b> <span style="{_SOFT}">{_esc(_short(entry.place))}: {entry.ops} operations, '
-            f"{len(entry.guards)} guards{cost}</span></summary>"
+            f'<details open><summary><b>{_esc(entry.function)}</b> <span style="{_SOFT}">{_esc(_short(entry.place))}: {counted(entry.ops, "operation")}, '
+            f"{counted(len(entry.guards), 'guard')}{cost}</span></summary>"
         )
         times = entry.nanoseconds or [None] * len(entry.guards)
         most = max((time or 0 for time in times), default=0) or 1

@@ -66,6 +66,15 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
         del self._orig_mod.forward
 
     @property
+    def _torchdynamo_orig_callable(self):
+        """TorchDynamo, asked to compile what is compiled, takes what is inside."""
+        return self._orig_mod
+
+    @property
+    def _torchdynamo_wrapper_id(self):
+        return id(self)
+
+    @property
     def dynamo_ctx(self):
         """As TorchDynamo has it: compiles other functions as this module is compiled."""
         return self._stator_compile

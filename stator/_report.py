@@ -136,7 +136,7 @@ _dynamo = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
 
 
 def compiling_graph(made):
-    _output_graph.debug("COMPILING GRAPH due to %s", compile_reason(made))
+    _say(_output_graph, "COMPILING GRAPH due to %s", compile_reason(made))
 
 
 def wanted_logs(code, offset):
@@ -219,8 +219,8 @@ def plan_made(place, code, offset, plan, changes):
     `side_effects`: what it changes of what was there before."""
     if _bytecode().isEnabledFor(logging.DEBUG):
         text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
-        _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
-        _bytecode().debug("PLAN %s\n%s", place, plan)
+        _say(_bytecode(), "ORIGINAL BYTECODE %s\n%s", place, text)
+        _say(_bytecode(), "PLAN %s\n%s", place, plan)
     if offset > 0 and _compile_ids.tracing():
         _trace_records.plan(place, code, offset, plan)
     if changes:
@@ -244,23 +244,24 @@ def code_made(function, settings):
 
 
 def each_failure(place, failed_guards):
-    _recompiles("recompiles_verbose").debug("%s: captured once more; guards that fail:\n%s", place, failed_guards)
+    _say(_recompiles("recompiles_verbose"), "%s: captured once more; guards that fail:\n%s", place, failed_guards)
 
 
 def symbols_made(place, symbols, conditions):
-    nodes, events = _symbol_logs()
-    for number, source, hint in symbols:
-        where = source or "known when the graph runs"
-        _dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
-        events.debug("create_symbol s%d = %d for %s (%s)", number, hint, where, place)
-        nodes.debug("s%d: SymInt of %s, hint %d (%s)", number, where, hint, place)
-    _compilations.note(shape_env_guard_count=len(conditions))
-    if _compile_ids.tracing():
-        _trace_records.symbols(symbols, conditions)
-    for condition in conditions:
-        _dynamic.info("eval %s (%s)", condition, place)
-        events.debug("evaluate_expr %s (%s)", condition, place)
-        nodes.debug("condition %s (%s)", condition, place)
+    with _compile_ids.under():
+        nodes, events = _symbol_logs()
+        for number, source, hint in symbols:
+            where = source or "known when the graph runs"
+            _dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
+            events.debug("create_symbol s%d = %d for %s (%s)", number, hint, where, place)
+            nodes.debug("s%d: SymInt of %s, hint %d (%s)", number, where, hint, place)
+        _compilations.note(shape_env_guard_count=len(conditions))
+        if _compile_ids.tracing():
+            _trace_records.symbols(symbols, conditions)
+        for condition in conditions:
+            _dynamic.info("eval %s (%s)", condition, place)
+            events.debug("evaluate_expr %s (%s)", condition, place)
+            nodes.debug("condition %s (%s)", condition, place)
 
 
 _NUMBER = r"-?\d[\d.e+-]*"
@@ -417,7 +418,7 @@ def graph_break(place, sentence, number, name, hint, stack):
         _say(listener, "%s", text)
         if _compile_ids.tracing():
             _trace_records.graph_break(text)
-    log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
+    _say(log, "%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
 def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):

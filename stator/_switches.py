@@ -270,6 +270,11 @@ _STANCES = (
 _stance = ("default", None)
 
 
+def answer_unsafe_stance():
+    _answers.once("set_stance(skip_guard_eval_unsafe=True)", "guards are always checked, which costs microseconds here",
+                  "leave it out; to check fewer, options={'guard_filter_fn': ...} of compile", 4)  # fmt: skip
+
+
 class set_stance:
     """How compiled code behaves from now on; as context manager or decorator, for a while.
 
@@ -287,8 +292,7 @@ class set_stance:
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
         if skip_guard_eval_unsafe:
-            _answers.once("set_stance(skip_guard_eval_unsafe=True)", "guards are always checked, which costs microseconds here",
-                          "leave it out; to check fewer, options={'guard_filter_fn': ...} of compile")  # fmt: skip
+            answer_unsafe_stance()
         self.stance = (stance, force_backend)
         self.before = _change_stance(self.stance)  # called as a function, it holds from here on
 

@@ -10,11 +10,11 @@ import traceback
 from types import CodeType
 from typing import Any
 
-from stator import _report
+from stator import _compile_ids, _report
 
 
-def _listener(word: str):
-    return _report._artifact(_report._TRACE, word)
+def _say(word: str, *message: Any) -> None:
+    _compile_ids.say(_report._artifact(_report._TRACE, word).debug, *message)
 
 
 @functools.lru_cache(maxsize=64)
@@ -34,13 +34,13 @@ def _indented(text: str) -> str:
 
 def line(code: CodeType, number: int, depth: int) -> None:
     source = linecache.getline(code.co_filename, number).rstrip()
-    _listener("trace_source").debug("TRACE starts_line %s\n%s", _header(code, number, depth), _indented(source))
+    _say("trace_source", "TRACE starts_line %s\n%s", _header(code, number, depth), _indented(source))
 
 
 def instruction(code: CodeType, offset: int, stack: list[str]) -> None:
     found = _instructions(code).get(offset)
     name, value = (found.opname, found.argrepr or found.argval) if found is not None else ("?", None)
-    _listener("trace_bytecode").debug("TRACE %s %s [%s]", name, value, ", ".join(stack))
+    _say("trace_bytecode", "TRACE %s %s [%s]", name, value, ", ".join(stack))
 
 
 def _marked(code: CodeType, offset: int) -> tuple[int, str]:
@@ -65,10 +65,10 @@ def _marked(code: CodeType, offset: int) -> tuple[int, str]:
 
 def inlined(caller: CodeType, offset: int, callee: CodeType) -> None:
     number, text = _marked(caller, offset)
-    _listener("trace_call").debug("TRACE inlined call %s from %s\n%s", callee.co_name, _header(caller, number), text)
+    _say("trace_call", "TRACE inlined call %s from %s\n%s", callee.co_name, _header(caller, number), text)
 
 
 def node(code: CodeType, offset: int, target: Any) -> None:
     number, text = _marked(code, offset)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    _listener("trace_call").debug("TRACE FX call %s from %s\n%s", name, _header(code, number), text)
+    _say("trace_call", "TRACE FX call %s from %s\n%s", name, _header(code, number), text)

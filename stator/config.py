@@ -13,6 +13,7 @@ import os
 import pickle
 import sys
 import types
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from stator.exc import nearest
@@ -369,3 +370,19 @@ _config = sys.modules[__name__]
 _config.__class__ = _Config
 for _name in _values:
     _config._show(_name, _values[_name])
+
+
+def _answer_variables():
+    """A variable that is named like one of Stator's and is none is a slip, which would pass in silence."""
+    others = ("STATOR_BISECT", "STATOR_DEBUG_DIR", "STATOR_FAIL_AT", "STATOR_MINIFY")
+    for name in os.environ:
+        if not name.startswith("STATOR_") or name.startswith("STATOR_TEST_"):
+            continue
+        if name in others or name[7:].lower() in _ENTRIES:
+            continue
+        near = nearest(name, [*("STATOR_" + entry.upper() for entry in _ENTRIES), *others])
+        hint = f"did you mean {near}?" if near else "stator.config.describe() names all there are"
+        warnings.warn(f"the environment variable {name} is none of Stator's; {hint}", stacklevel=2)
+
+
+_answer_variables()

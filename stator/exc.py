@@ -229,10 +229,13 @@ class BackendCompilerFailed(ShortenTraceback):
         name = getattr(backend_fn, "compiler_name", None) or getattr(backend_fn, "__name__", None)
         self.backend_name = name or type(backend_fn).__name__
         self.inner_exception = inner_exception
-        super().__init__(
-            f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}",
-            first_useful_frame=first_useful_frame,
-        )
+        text = f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}"
+        if "InvalidCxxCompiler" in text:
+            text += (
+                "\n  What to do: install a C++ compiler, or name one with CXX=...; `stator doctor` tries it. "
+                'Without one, backend="aot_eager" or "eager" runs the graphs as they are.'
+            )
+        super().__init__(text, first_useful_frame=first_useful_frame)
 
 
 class AccuracyError(StatorError):

@@ -48,7 +48,7 @@ import test
 from test import support
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = Path(os.environ.get("STATOR_CPYTHON_RESULTS", ROOT / "build" / "cpython" / "results.json"))
+KEPT = Path(os.environ.get("STATOR_TEST_RESULTS", ROOT / "build" / "cpython" / "results.json"))
 # A day's part of those that are quick, for CI: seconds of the processor's time, both runs together.
 PART = 40
 # So many times its limit of the processor's time a run may take by the clock.

@@ -16,7 +16,9 @@ HEAD = """# torch's names under Stator
 What becomes of the arguments of `torch.compile`, of the public names of `torch.compiler` and `torch._dynamo`, and of the settings in
 `torch._dynamo.config`, after `stator.install()`. *works*: as there. *differs*: it does its work in another way, which is said. *not here*:
 a use is answered by one warning, which names it and says what to do instead. Nothing is ignored in silence. The page is made by
-`tools/names_table.py`, and `tests/python/test_names.py` tries every row.
+`tools/names_table.py`, and `tests/python/test_names.py` tries every row. Before `install()` and without it torch's own switches and
+marks hold for `stator.compile` too: `set_stance`, `error_on_graph_break`, `reset`, `disable`, `allow_in_graph`, `disallow_in_graph`,
+`nonstrict_trace`, `assume_constant_result`, `forbid_in_graph`, `mark_dynamic` and its relatives, and the settings.
 """
 
 

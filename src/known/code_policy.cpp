@@ -58,6 +58,11 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
         names.name == "wrap_combine_fn_flat")
       return CodePolicy::kInlineOnly;
   }
+  // torch's own error_on_graph_break: what it sets and asks has handlers.
+  if (inside == "_dynamo/decorators.py" &&
+      (names.name == "error_on_graph_break" ||
+       startsWith(names.qualified, "ErrorOnGraphBreakDecoratorContextManager.")))
+    return CodePolicy::kInlineOnly;
   // Around `apply` of an autograd function: only an export asks for more than the call (ModIndex, behind masks made by
   // vmap).
   if (inside == "_export/wrappers.py" &&

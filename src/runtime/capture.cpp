@@ -233,7 +233,8 @@ void refuseBreak(const Attempt& now) {
   const interpret::Captured& captured = now.captured;
   const bool is_error =
       captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
-  if (!now.breaks() || (!now.cache.fullgraph && !is_error)) return;
+  if (!now.breaks() || captured.passes_exception_on) return;
+  if (!now.cache.fullgraph && !is_error) return;
   if (keepsCaptures())
     keepCapture(now.frame, *captured.graph, captured.plan, captured.graph->text(now.code()), "");
   raiseUnsupported(captured, now.cache.fullgraph);

@@ -19,10 +19,18 @@ class Failed(Exception):
     """What the user can do something about, in a sentence."""
 
 
+def _version() -> str:
+    import stator
+    from stator import _build_info as built
+
+    return f"stator {stator.__version__} for CPython {built.PYTHON} and torch {built.TORCH}"
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="stator", description="What Stator does with a program, and tools for programs that fail when compiled."
     )
+    made.add_argument("--version", action="version", version=_version())
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         module = importlib.import_module(f"stator.commands.{name}")

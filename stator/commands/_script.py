@@ -27,15 +27,16 @@ def add_arguments(parser: Any) -> None:
     """A command's arguments: the script last, with its own behind it."""
     parser.add_argument("--backend", help="a backend for all graphs in place of the script's; eager compiles nothing")
     parser.add_argument("--quiet", action="store_true", help="nothing of what the script prints")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m SCRIPT")
     parser.add_argument("script", metavar="SCRIPT", help="a Python program that calls torch.compile or stator.compile")
     parser.add_argument("arguments", nargs="...", metavar="...", help="its arguments")
 
 
 @contextlib.contextmanager
-def _as_program(script: str, arguments: list[str]):
+def _as_program(script: str, arguments: list[str], module: bool):
     argv, path = list(sys.argv), list(sys.path)
     sys.argv[:] = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(script))
     try:
         yield
     finally:
@@ -56,6 +57,20 @@ def _end(error: BaseException) -> int:
     return 1
 
 
+def _check(script: str, module: bool, backend: str | None) -> None:
+    """What cannot be is said before anything runs."""
+    import stator
+
+    if backend is not None:
+        try:
+            stator.lookup_backend(backend)
+        except stator.exc.InvalidBackend as error:
+            raise Failed(str(error)) from None
+    # python runs folders with a __main__.py too
+    if not module and not any(map(os.path.isfile, (script, os.path.join(script, "__main__.py")))):
+        raise Failed(f"there is no file {script}")
+
+
 def run(arguments: Any, dry: bool = False) -> Run:
     import torch
 
@@ -63,14 +78,13 @@ def run(arguments: Any, dry: bool = False) -> Run:
     from stator import _explain
 
     script = arguments.script
-    if not os.path.isfile(script):
-        raise Failed(f"there is no file {script}")
     backend = "eager" if dry else arguments.backend
+    _check(script, arguments.module, backend)
     stopped, status = "", 0
     with contextlib.ExitStack() as scope:
         if arguments.quiet:
             scope.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        scope.enter_context(_as_program(script, arguments.arguments))
+        scope.enter_context(_as_program(script, arguments.arguments, arguments.module))
         stator.install()
         scope.callback(stator.uninstall)
         if backend is not None:
@@ -79,7 +93,10 @@ def run(arguments: Any, dry: bool = False) -> Run:
             scope.enter_context(torch.device("meta"))
         with stator.report() as record:
             try:
-                runpy.run_path(script, run_name="__main__")
+                if arguments.module:
+                    runpy.run_module(script, run_name="__main__", alter_sys=True)
+                else:
+                    runpy.run_path(script, run_name="__main__")
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
@@ -95,7 +112,8 @@ def run(arguments: Any, dry: bool = False) -> Run:
 def _place(error: BaseException, script: str) -> str:
     """The innermost line of the script's folder."""
     folder = os.path.dirname(os.path.abspath(script))
-    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame for frame in frames if os.path.abspath(frame.filename).startswith(folder)]
     if not lines:
         return str(error)
     last = lines[-1]

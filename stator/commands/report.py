@@ -1,10 +1,11 @@
 """Runs a program and writes a page of what was captured, when and why (docs/REPORT.md); or makes one page of several
 ranks' data.
 
-stator report train.py -o page.html
-stator report run.rank0.json run.rank1.json -o page.html
+stator report -o page.html train.py
+stator report -o page.html run.rank0.json run.rank1.json
 """
 
+import argparse
 import json
 
 from stator.commands import Failed, _script
@@ -35,13 +36,29 @@ def _merged(paths):
         raise Failed(str(error)) from None
 
 
+def _check(path):
+    from stator import recording
+
+    try:
+        recording.check_place(path)
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}; name another with -o") from None
+
+
 def main(arguments):
     from stator import recording
 
     if arguments.script.endswith(".json"):
-        data, status = _merged([arguments.script, *arguments.arguments]), 0
+        # Files of data take no arguments of their own: the page may be named behind them.
+        behind = argparse.ArgumentParser(prog="stator report")
+        behind.add_argument("-o", "--output", default=arguments.output)
+        behind.add_argument("files", nargs="*")
+        files = behind.parse_args(arguments.arguments, arguments).files
+        data, status = _merged([arguments.script, *files]), 0
     else:
+        _check(arguments.output)
         run = _script.run(arguments)
         data, status = run.data, run.status
+    _check(arguments.output)
     print(f"stator: wrote {recording.write(data, arguments.output)}")
     return status

@@ -15,6 +15,7 @@ import platform
 import sys
 import threading
 import time
+import warnings
 from typing import Any
 
 import torch
@@ -216,8 +217,11 @@ class Report:
     stop()."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self.path = None if path is None else os.fspath(path)
+        # The program may change its folder before the end.
+        self.path = None if path is None else os.path.abspath(path)
         self.pid = os.getpid()
+        if self.path is not None:
+            check_place(self._name() or "")
         self.recorder = _begin()
         self._written = False
         atexit.register(self._at_exit)
@@ -275,6 +279,16 @@ def _begin() -> Recorder:
         return _recorder
 
 
+def check_place(path: str) -> None:
+    """Raises OSError where nothing can be written: better before the program runs than when it has."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    there = os.path.exists(path)
+    with open(path, "a", encoding="utf-8"):
+        pass
+    if not there:
+        os.remove(path)
+
+
 def write(data: dict[str, Any], path: str) -> str:
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
@@ -313,4 +327,7 @@ def report(path: str | os.PathLike[str] | None = None) -> Report:
 def begin_at_start(path: str) -> None:
     """config.report was set."""
     if _recorder is None:
-        Report(path)
+        try:
+            Report(path)
+        except OSError as error:
+            warnings.warn(f"config.report: nothing can be written there, so there is no report ({error})", stacklevel=4)

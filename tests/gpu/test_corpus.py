@@ -1,5 +1,5 @@
 """Programs of the corpus (tests/python/programs) with their arguments on the device: equal to eager there too. Which
-part runs is chosen by STATOR_GPU_CORPUS: every n-th program (default 4; 1 is all of them)."""
+part runs is chosen by STATOR_TEST_CORPUS: every n-th program (default 4; 1 is all of them)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.python import children
 # An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its
 # own).
 ENDS_THE_DEVICE = {"graphs_that_raise.an_index_out_of_range"}
-STEP = int(os.environ.get("STATOR_GPU_CORPUS", "4"))
+STEP = int(os.environ.get("STATOR_TEST_CORPUS", "4"))
 
 
 @pytest.mark.parametrize("mode", ["", "1", "7", "random:1"])

@@ -532,6 +532,76 @@ def test_an_exception_under_fullgraph_keeps_its_text(error):
     assert plain.value.args == error.args
 
 
+class _Passing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+def _in_try(x):
+    try:
+        print(end="")
+    except ValueError as error:
+        x = error
+    return x + 1
+
+
+def _before_finally(x):
+    try:
+        print(end="")
+    finally:
+        x = x + 1
+    return x
+
+
+def _in_with(x):
+    with _Passing():
+        print(end="")
+    return x + 1
+
+
+def _inside_of(x):
+    try:
+        return _in_try(_before_finally(x))
+    except (KeyError, TypeError):
+        raise
+
+
+def _raises_another(x):
+    try:
+        raise KeyError("first")
+    except KeyError as error:
+        raise RuntimeError("of mine") from error
+
+
+def _raises_before_finally(x):
+    try:
+        raise RuntimeError("of mine")
+    finally:
+        x = x + 1
+
+
+@pytest.mark.parametrize(
+    "program", [_in_try, _before_finally, _in_with, _inside_of, _raises_another, _raises_before_finally]
+)
+def test_a_break_inside_of_try_keeps_its_reason_and_line(program):
+    raises = "raises" in program.__name__
+    wanted = "(RuntimeError: of mine)" if raises else "calls a function that runs outside of graphs (print)"
+    whole = stator.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(stator.exc.Unsupported) as found:
+            whole(X)
+        first, text = str(found.value).splitlines()[0], str(found.value)
+        assert wanted in first and text.count("Unsupported") == 0 and text.count("[break reason ") == 1, text
+        line = int(first.split(":")[1].split(" ")[0])
+        source = open(__file__, encoding="utf-8").read().splitlines()[line - 1]
+        assert ("raise " if raises else "print(") in source
+    if not raises:
+        assert torch.equal(stator.compile(program, backend="eager")(X), program(X))
+
+
 def test_an_operation_that_fails_under_fullgraph_is_a_runtime_error_of_torch():
     def program(x):
         return x.sin() @ torch.ones(7, 7)

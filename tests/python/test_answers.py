@@ -290,7 +290,8 @@ def test_numpy_can_be_left_out():
         seen = Seen()
         with config.patch(trace_numpy=traced):
             assert torch.allclose(stator.compile(f, backend=seen, fullgraph=traced)(X), (X + 1).sin() * 2)
-        assert len(seen.graphs) == (1 if traced else 2)
+            names = {one.name for one in stator.explain(f)(X).breaks}
+        assert len(seen.graphs) == (1 if traced else 2) and names == (set() if traced else {"kCallsOutside"})
 
 
 def test_verify_correctness():
@@ -333,8 +334,17 @@ print(f(torch.ones(2)).tolist(), seen)
         TORCH_COMPILE_OVERRIDE_BACKENDS="0:eager;>5:aot_eager",
     )
     assert out.strip() == "[4.0, 4.0] ['__compiled_fn_1']"
-    with config.patch(debug_backend_override="x:eager"), pytest.raises(ValueError, match="not like"):
-        stator.compile(lambda x: x + 1, backend=Seen())(X)
+    for rule in ("x:eager", "0"):
+        with config.patch(debug_backend_override=rule), pytest.raises(ValueError, match="not like"):
+            stator.compile(lambda x: x + 1, backend=Seen())(X)
+    with config.patch(debug_backend_override=">=0:nosuch;"), pytest.raises(stator.exc.InvalidBackend, match="nosuch"):
+        stator.compile(lambda x: x + 2, backend="eager")(X)
+
+
+def test_a_variable_that_is_none_of_stator_s():
+    _, err = run("import stator", STATOR_STRCT="1", STATOR_TEST_OWN="1", STATOR_STRICT="1")
+    assert "the environment variable STATOR_STRCT is none of Stator's; did you mean STATOR_STRICT?" in err
+    assert err.count("Warning") == 1, err
 
 
 def test_debug_folder(tmp_path):

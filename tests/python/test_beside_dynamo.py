@@ -115,6 +115,45 @@ assert torch.equal(stator.compile(torch.compile(f, backend=by_dynamo), backend="
 assert torch.equal(torch.compile(stator.compile(f, backend="eager"), backend=by_dynamo)(x), f(x))
 assert len(dynamo_graphs) + stator_graphs() >= 2
 """,
+    "a module by both": """
+m = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+assert torch.equal(torch.compile(stator.compile(m, backend="eager"), backend=by_dynamo)(x), m(x))
+assert len(dynamo_graphs) == 1
+assert torch.equal(stator.compile(torch.compile(m, backend=by_dynamo), backend="eager")(x), m(x))
+assert stator_graphs() == 1
+m.compile(backend=by_dynamo)
+assert torch.equal(stator.compile(m, backend="eager", dynamic=True)(x), m.forward(x)) and stator_graphs() == 2
+""",
+    "a function of its own while Stator is installed": """
+def broken(x):
+    y = x + 1
+    print("", end="")
+    return y * 2
+made_before, whole = torch.compile(broken, backend=by_dynamo), torch.compile(broken, backend="eager", fullgraph=True)
+stator.install()
+try:
+    whole(x)
+except torch._dynamo.exc.Unsupported as error:
+    assert not isinstance(error, stator.exc.Unsupported)
+else:
+    raise AssertionError("it was to fail")
+assert torch.equal(made_before(x), (x + 1) * 2) and len(dynamo_graphs) == 2
+assert torch.equal(torch.compile(broken, backend="eager")(x), (x + 1) * 2) and stator_graphs() == 2
+stator.uninstall()
+def switching(x):
+    stator.install()
+    stator.uninstall()
+    return x + 1
+assert torch.equal(torch.compile(switching, backend="eager")(x), x + 1)
+""",
+    "it called by a backend of ours": """
+asked = stator.compile(f, backend=lambda gm, inputs: torch.compile(gm, backend=by_dynamo))
+assert torch.equal(asked(x), f(x)) and stator_graphs() == 1
+asked = torch.compile(f, backend=lambda gm, inputs: stator.compile(gm, backend="eager"))
+assert torch.equal(asked(x), f(x))
+def skipping(gm, inputs): raise torch._dynamo.exc.SkipFrame
+assert torch.equal(stator.compile(f, backend=skipping)(x), f(x))
+""",
     "in two threads": """
 wrong = []
 def work(compiled, plain, n):
@@ -140,5 +179,128 @@ print("fine")
 def test_beside_dynamo(name):
     run = subprocess.run(
         [sys.executable, "-c", HEAD + textwrap.dedent(CASES[name]) + TAIL], capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0 and run.stdout.endswith("fine\n"), run.stdout[-2000:] + run.stderr[-4000:]
+
+
+# ---- switches and marks by torch's own names, without install()
+# ------------------------------------------------------------------------------------------------------------------------
+
+SWITCHES = {
+    "marks": """
+@torch.compiler.allow_in_graph
+def node(x): return x.sin().cos()
+@torch._dynamo.nonstrict_trace
+def opaque(pair): return {"sum": pair[0] + pair[1]}
+@torch.compiler.assume_constant_result
+def three(): return 3
+@torch.compiler.disable
+def outside(x): return x * 5
+import stator
+compiled = stator.compile(lambda x: outside(node(x) + opaque((x, x))["sum"]) + three(), backend=backend)
+assert torch.allclose(compiled(x), outside(node(x) + 2 * x) + 3)
+first, second = ([n.target for n in g.graph.nodes if n.op == "call_function"] for g in graphs)
+assert node in first and len(first) <= 5 and len(second) == 1, (first, second)
+torch._dynamo.disallow_in_graph(torch.sub)
+del graphs[:]
+stator.compile(lambda x: torch.sub(x + 1, 2) * 3, backend=backend)(x)
+assert len(graphs) == 2
+torch._dynamo.allow_in_graph(torch.sub)
+stator.compile(lambda x: torch.sub(x + 1, 2) * 4, backend=backend)(x)
+assert len(graphs) == 3
+""",
+    "stances": """
+import stator
+f = stator.compile(lambda x: x + 1, backend=backend)
+with torch.compiler.set_stance("force_eager"):
+    f(x)
+assert not graphs
+f(x)
+@torch.compiler.set_stance("fail_on_recompile")
+def strictly(a): return f(a)
+strictly(x)
+try:
+    strictly(x.double())
+except RuntimeError as error:
+    assert "float64" in str(error), error
+else:
+    raise AssertionError("it was to fail")
+f(x.double())
+assert len(graphs) == 2
+with stator.set_stance("force_eager"):
+    with torch.compiler.set_stance("default"):
+        f(x.int())
+    with torch.compiler.set_stance("eager_on_recompile"):
+        f(x.int())
+    f(x.int())
+assert len(graphs) == 2
+f(x.int())
+assert len(graphs) == 3
+""",
+    "a stance from before": """
+torch.compiler.set_stance("force_eager")
+import stator
+f = stator.compile(lambda x: x + 1, backend=backend)
+f(x)
+assert not graphs
+torch.compiler.set_stance("default")
+f(x)
+assert len(graphs) == 1
+""",
+    "a break as an error": """
+import stator
+def says(x): print("", end=""); return x + 1
+def inside(x):
+    with torch._dynamo.error_on_graph_break(True):
+        return says(x * 2)
+decorated = torch._dynamo.error_on_graph_break(True)(says)
+def fails(function, around=False):
+    compiled = stator.compile(function, backend=backend)
+    for _ in range(2):
+        try:
+            with torch._dynamo.error_on_graph_break(True) if around else torch.no_grad():
+                compiled(x)
+        except stator.exc.Unsupported:
+            pass
+        else:
+            raise AssertionError("it was to fail")
+fails(inside); fails(decorated); fails(says, True)
+def allowed(x):
+    with torch._dynamo.error_on_graph_break(True):
+        y = x + 1
+    with torch._dynamo.error_on_graph_break(False):
+        return says(y)
+del graphs[:]
+assert torch.equal(stator.compile(allowed, backend=backend)(x), x + 2) and len(graphs) == 2
+with torch._dynamo.error_on_graph_break(True):
+    assert torch.equal(stator.compile(allowed, backend=backend)(x), x + 2)
+""",
+    "reset": """
+from torch._dynamo import reset
+import stator
+f = stator.compile(lambda x: x + 1, backend=backend)
+for forget in (torch.compiler.reset, torch._dynamo.reset, reset):
+    f(x); f(x); forget()
+assert len(graphs) == 3
+""",
+}
+
+
+@pytest.mark.parametrize("loaded", ["", "import stator\n"])
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switches_by_torch_s_names(name, loaded):
+    head = """
+import torch
+graphs = []
+def backend(gm, inputs):
+    graphs.append(gm)
+    return gm.forward
+x = torch.arange(3.0)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", loaded + head + SWITCHES[name] + "\nassert not stator.installed(); print('fine')"],
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert run.returncode == 0 and run.stdout.endswith("fine\n"), run.stdout[-2000:] + run.stderr[-4000:]

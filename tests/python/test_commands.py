@@ -9,6 +9,8 @@ import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import symbolic_shapes
 
 import stator
 from stator import commands
@@ -118,6 +120,15 @@ def test_a_dry_run_of_a_function():
     assert torch.equal(model.norm.running_mean, before) and model.layer.weight.device.type == "cpu"
     with pytest.raises(ZeroDivisionError):
         stator.dry_run(lambda x: x + 1 // 0)(torch.randn(2))
+    # fake ones, made by a mode that is there or was, with sizes that are open or not
+    sizes = symbolic_shapes.ShapeEnv()
+    with FakeTensorMode(shape_env=sizes) as mode:
+        fake = Model()
+        given = torch.randn(3, 4), mode.from_tensor(torch.empty(3, 4, device="meta"), static_shapes=False)
+        inside = stator.dry_run(fake)(given[0])
+    for found in (inside, *(stator.dry_run(fake)(x) for x in given), stator.dry_run(model)(given[0].to("meta"))):
+        assert found.graph_count == 1 and not found.breaks and not found.stopped
+        assert type(found.result) is torch.Tensor and found.result.shape == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -190,3 +201,46 @@ def test_the_module_is_the_command():
     run = subprocess.run([sys.executable, "-m", "stator", "--help"], capture_output=True, text=True, check=True)
     for name in (*commands.COMMANDS, "run", "minify", "analyze"):
         assert f"\n    {name} " in run.stdout
+
+
+def test_a_module_a_folder_and_windows_line_ends(script, tmp_path, monkeypatch, capsys):
+    package = tmp_path / "of_programs"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "part.py").write_text(
+        PROGRAM.replace("import sys\n", "import sys\nfrom of_programs import __name__ as p\n")
+    )
+    (package / "__main__.py").write_text(PROGRAM.replace("\n", "\r\n"))
+    monkeypatch.chdir(tmp_path)
+    for given in (["-m", "of_programs.part"], ["-m", "of_programs"], ["of_programs"], ["of_programs/__main__.py"]):
+        stator.reset()
+        assert commands.main(["explain", *given, "--own"]) == 0
+        text = capsys.readouterr().out
+        assert "__main__ ['--own']" in text and "2 breaks, " in text and 'in inner: print("said")' in text, given
+    for name in [name for name in sys.modules if name.startswith("of_programs")]:
+        del sys.modules[name]
+
+
+def test_what_cannot_run_is_said_before(script, capsys):
+    assert commands.main(["explain", "--backend", "egaer", script(PROGRAM)]) == 2
+    error = capsys.readouterr()
+    assert "Did you mean 'eager'?" in error.err and "said" not in error.out
+    with pytest.raises(SystemExit) as ended:
+        commands.main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"stator {stator.__version__} for CPython 3.")
+
+
+def test_a_page_of_data_is_named_before_or_behind(script, tmp_path, capsys):
+    data, page = str(tmp_path / "run.json"), str(tmp_path / "page.html")
+    assert commands.main(["report", "--quiet", "-o", data, script(PROGRAM)]) == 0
+    for given in (["-o", page, data], [data, "-o", page]):
+        assert commands.main(["report", *given]) == 0
+        assert os.path.exists(page)
+        os.remove(page)
+
+
+def test_a_dry_run_says_where_it_ends(script, tmp_path, monkeypatch, capsys):
+    script(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    assert commands.main(["explain", "--dry", "program.py"]) == 0
+    assert "program.py:11 in outer: if y.sum() > 1000: needs the data of a tensor" in capsys.readouterr().out

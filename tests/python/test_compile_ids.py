@@ -39,7 +39,8 @@ def run(tmp_path_factory):
     path.write_text(PROGRAM)
     environment = {
         **os.environ,
-        "TORCH_LOGS": "graph_breaks,recompiles,guards,graph_code",
+        "TORCH_LOGS": "graph_breaks,recompiles,guards,graph_code,bytecode,recompiles_verbose,trace_source,trace_call,"
+        "trace_bytecode,dynamic,sym_node,trace_shape_events",
         "TORCH_TRACE": str(folder / "trace"),
     }
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=environment, check=True)
@@ -54,6 +55,9 @@ def run(tmp_path_factory):
 
 def test_lines_carry_ids(run):
     text, _ = run
+    of_captures = [line for line in text.splitlines() if re.search(r" stator/_(report|trace_log)\.py:\d+\]", line)]
+    without = [line for line in of_captures if not re.search(r"\.py:\d+\] \[\d+/\d+\]", line)]
+    assert len(of_captures) > 50 and not without, without[:5]
     ids = re.findall(r"\[(\d+/\d+)\] \[__(graph_breaks|recompiles|guards|graph_code)\]", text)
     assert {kind for _, kind in ids} == {"graph_breaks", "recompiles", "guards", "graph_code"}
     assert {one for one, kind in ids if kind == "graph_breaks"} == {"0/0"}

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
     sys.version_info[:2] != (3, 11), reason="the list of modules that are equal is that of CPython 3.11"
 )
 def test_todays_part(tmp_path):
-    environment = {**os.environ, "STATOR_CPYTHON_RESULTS": str(tmp_path / "results.json")}
+    environment = {**os.environ, "STATOR_TEST_RESULTS": str(tmp_path / "results.json")}
     command = [sys.executable, str(ROOT / "tools" / "cpython_tests.py"), "--part"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -76,6 +76,12 @@ def test_backend_failed():
     assert "bad" in str(error) and "ValueError: no kernels" in str(error)
 
 
+def test_a_compiler_that_is_missing():
+    error = exc.BackendCompilerFailed("inductor", RuntimeError("InvalidCxxCompiler: No working C++ compiler found"))
+    assert 'backend="aot_eager" or "eager" runs the graphs as they are' in str(error) and "stator doctor" in str(error)
+    assert "What to do" not in str(exc.BackendCompilerFailed("inductor", RuntimeError("another")))
+
+
 def test_invalid_backend_lists_the_known():
     error = exc.InvalidBackend("inducter", ["eager", "inductor"])
     assert "eager, inductor" in str(error) and "Did you mean 'inductor'" in str(error)

@@ -229,3 +229,25 @@ def test_notebooks_show_explain_and_guards():
     compiled = stator.compile(outer, backend="eager")
     assert "nothing has been captured yet" in stator.guards(compiled)._repr_html_()
     assert " ns " in stator.guards(compiled)(torch.randn(3, 4), 2)._repr_html_()
+
+
+def test_a_place_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    wrong = str(tmp_path / "file" / "page.html")
+    with pytest.raises(OSError):
+        stator.report(wrong)
+    with stator.report():
+        pass  # none is under way
+    program = "import torch, stator\nprint(stator.compile(lambda x: x + 1, backend='eager')(torch.ones(1)).item())"
+    environment = {**os.environ, "STATOR_REPORT": wrong}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "2.0\n", done.stderr
+    assert "config.report: nothing can be written there" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_place_is_that_of_the_start(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with stator.report("page.html"):
+        monkeypatch.chdir(tmp_path / "other")
+    assert (tmp_path / "page.html").exists()

@@ -38,10 +38,18 @@ Out callHandler(Tracer& tracer, const CallRow& row, PyObject* callable, const Ar
   return deliverTo(tracer, std::move(out), then);
 }
 
+// Whether a polyfill is for NumPy's arrays: a function, or functools.partial of one.
+bool isOfArrays(PyObject* polyfill) {
+  Ref<> function = newRef(polyfill);
+  if (!PyFunction_Check(polyfill)) function = stealRef(PyObject_GetAttrString(polyfill, "func"));
+  if (!function) PyErr_Clear();
+  return function && PyFunction_Check(function.get()) &&
+         isArrayCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
+}
+
 Out callPolyfill(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
                  Continuation then) {
-  if (!tracer.options.trace_numpy && PyFunction_Check(row.polyfill) &&
-      isArrayCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(row.polyfill))))
+  if (!tracer.options.trace_numpy && isOfArrays(row.polyfill))
     return tracer.breakWith(Reason::kCallsOutside, nameOf(callable));
   return row.whole ? callNested(tracer, row.polyfill, args)
                    : call(tracer, row.polyfill, args, then);

@@ -39,15 +39,50 @@ std::unordered_map<PyObject*, CallRow>& userRules() {
   return *rules;
 }
 
+const CallRow* ruleGivenHere(PyObject* callable) {
+  auto& rules = userRules();
+  if (rules.empty()) return nullptr;
+  auto it = rules.find(callable);
+  return it == rules.end() ? nullptr : &it->second;
+}
+
+// What torch's own allow_in_graph and disallow_in_graph keep: sets of ids. They are there once torch._dynamo is.
+struct TorchMarks {
+  PyObject *allowed = nullptr, *disallowed = nullptr, *adopt = nullptr;
+  Py_ssize_t own = 0;  // of torch's among the disallowed, which have handlers
+};
+TorchMarks torch_marks;
+
+bool hasId(PyObject* ids, PyObject* callable) {
+  Ref<> id = stealRef(PyLong_FromVoidPtr(callable));
+  if (!id) PyErr_Clear();
+  return id && PySet_Contains(ids, id.get()) == 1;
+}
+
+const CallRow* ruleGivenToTorch(PyObject* callable) {
+  static const CallRow graph{CallKind::kGraph}, refuse{CallKind::kRefuse};
+  const TorchMarks& marks = torch_marks;
+  if (marks.adopt == nullptr) return nullptr;
+  if (PySet_GET_SIZE(marks.allowed) > 0 && hasId(marks.allowed, callable)) {
+    // nonstrict_trace leaves the same mark; then the rule is made now
+    Ref<> adopted = stealRef(PyObject_CallOneArg(marks.adopt, callable));
+    if (!adopted) PyErr_Clear();
+    const CallRow* made = ruleGivenHere(callable);
+    return made != nullptr ? made : &graph;
+  }
+  // torch disallows some Python functions of its own, which are captured or not as they are.
+  const bool refused = PySet_GET_SIZE(marks.disallowed) > marks.own &&
+                       !PyFunction_Check(callable) && hasId(marks.disallowed, callable);
+  return refused ? &refuse : nullptr;
+}
+
 thread_local bool error_on_break = false;
 
 }  // namespace
 
 const CallRow* findUserRule(PyObject* callable) {
-  auto& rules = userRules();
-  if (rules.empty()) return nullptr;
-  auto it = rules.find(callable);
-  return it == rules.end() ? nullptr : &it->second;
+  const CallRow* here = ruleGivenHere(callable);
+  return here != nullptr ? here : ruleGivenToTorch(callable);
 }
 
 bool errorOnBreak() { return error_on_break; }
@@ -438,6 +473,8 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
       {"torch._dynamo.decorators.mark_static", plainly<markStatic>},
+      {"torch._dynamo.utils._get_error_on_graph_break", plainly<isErrorOnBreak>},
+      {"torch._dynamo.utils._set_error_on_graph_break", plainly<setErrorOnBreak>},
   };
   return table;
 }
@@ -515,6 +552,16 @@ PyObject* dropCallRule(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+PyObject* setTorchMarks(PyObject*, PyObject* arguments) {
+  TorchMarks marks;
+  if (!PyArg_ParseTuple(arguments, "O!O!On:set_torch_marks", &PySet_Type, &marks.allowed,
+                        &PySet_Type, &marks.disallowed, &marks.adopt, &marks.own))
+    return nullptr;
+  newRef(arguments).release();  // it holds them, for the life of the process
+  torch_marks = marks;
+  Py_RETURN_NONE;
+}
+
 PyObject* setDynamicSourcesFromPython(PyObject*, PyObject* asks) {
   setDynamicSources(asks == Py_None ? Ref<>() : newRef(asks));
   Py_RETURN_NONE;
@@ -535,6 +582,8 @@ PyMethodDef switch_methods[] = {
      "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
     {"drop_call_rule", dropCallRule, METH_O,
      "drop_call_rule(id): forgets the rule of the callable with this id."},
+    {"set_torch_marks", setTorchMarks, METH_VARARGS,
+     "set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids."},
     {"set_dynamic_sources", setDynamicSourcesFromPython, METH_O,
      "set_dynamic_sources(function or None): (source, rank) -> (dynamic dims, unbacked dims)."},
     {"error_on_break", errorOnBreakFromPython, METH_NOARGS,

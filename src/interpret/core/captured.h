@@ -47,6 +47,8 @@ struct Captured {
   std::string restart_detail;
   int restarts = 0;  // how often the trace was run again
   bool break_is_error = false;
+  // An exception that is there already leaves the function: nothing of the program is left out by that break.
+  bool passes_exception_on = false;
   // of a break: code and line of each frame of the program, outermost first
   std::vector<std::pair<Ref<>, int>> stack;
   // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones

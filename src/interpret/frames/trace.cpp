@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "bytecode/opcodes.h"
 #include "interpret/calls/modules.h"
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
@@ -79,18 +80,29 @@ void runAgainWithoutPlan(Tracer& tracer, bool returns, Captured& captured) {
     runAgain(captured, restart.at, broke.reason, broke.detail);
 }
 
+// The line of the instruction at which a frame is; of one that has none, as what leaves an `except` has, the line
+// before.
+int lineOf(const SymbolicFrame& frame) {
+  int line = -1;
+  for (int at = callIndex(frame); at >= 0 && line <= 0; --at)
+    line = frame.code->line(frame.code->instrs()[static_cast<size_t>(at)].opcode_offset);
+  return line;
+}
+
 void describeBreak(Tracer& tracer, Captured& captured) {
   captured.plan.reason = tracer.ending.broke().reason;
   captured.plan.detail = tracer.ending.broke().detail;
   captured.break_is_error = tracer.torch.breakIsError();
   for (const auto& frame : tracer.frames.all()) {
-    const bytecode::Instr& at = frame->code->instrs()[static_cast<size_t>(callIndex(*frame))];
     captured.stack.emplace_back(newRef(reinterpret_cast<PyObject*>(frame->code->code())),
-                                frame->code->line(at.opcode_offset));
+                                lineOf(*frame));
   }
   const SymbolicFrame& last = tracer.frames.innermost();
-  captured.plan.line =
-      last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+  captured.plan.line = lineOf(last);
+  const bytecode::Instr& at = last.code->instrs()[static_cast<size_t>(callIndex(last))];
+  captured.passes_exception_on =
+      captured.plan.reason == Reason::kRaises &&
+      (at.opcode == RERAISE || (at.opcode == RAISE_VARARGS && at.oparg == 0));
   PyCodeObject* code = last.code->code();
   captured.plan.place = std::string(utf8(code->co_filename)) + ":" +
                         std::to_string(captured.plan.line) + " in " + utf8(code->co_qualname);
