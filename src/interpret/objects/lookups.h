@@ -7,6 +7,9 @@ namespace stator::interpret {
 
 // ok with null: missing
 Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key);
+// A number that is a symbol and none of the keys (items of a dict or set): that it differs from each is guarded. False:
+// it may be one.
+bool differsFromKeys(Tracer& tracer, PyObject* items, PyObject* number);
 bool hashableNatively(Tracer& tracer, PyObject* key);
 void guardDefaultHash(Tracer& tracer, PyTypeObject* type);
 // ok: native code may hash and compare it; otherwise raises or breaks
