@@ -57,7 +57,7 @@ class _Compilation:
         ended = _trace_records.inductor_times(loaded("torch._dynamo.utils"))
         inductor, code = (later - earlier for later, earlier in zip(ended, self.inductor, strict=True))
         return {
-            "dynamo_time_before_restart_s": 0.0,
+            "dynamo_time_before_restart_s": 0.0 if error is None else seconds,  # all of it was in vain
             "shape_env_guard_count": 0,
             "inductor_compile_time_s": inductor or None,
             "code_gen_time_s": code or None,
