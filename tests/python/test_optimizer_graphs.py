@@ -335,6 +335,8 @@ def test_a_schedule_compiled_with_the_step(name):
         "x * (2 if n <= 100.5 else 3)",
         "x * (2 if 100.0 > n else 3)",
         "x * (2 if n == 7.5 else 3)",
+        "x * (2 if n * 8 > 2**31 else 3)",
+        "x * (2 if n <= -(2**40) else 3)",
         "x * (2 if n < float('inf') else 3)",
         "x * (2 if n != float('nan') else 3)",
         "x * (2 if n in {100, 200.0} else 3)",

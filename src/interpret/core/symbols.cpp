@@ -206,6 +206,14 @@ Ref<> openCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right
 
 namespace {
 
+// One side of a comparison: a constant may be larger there than what a symbol stands for (`x.numel() > 2**31`).
+const Expr* boundOf(Tracer& t, PyObject* object) {
+  if (!PyLong_CheckExact(object)) return exprOf(t, object);
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 ? symbolic::integer(value) : nullptr;
+}
+
 // A whole number beside a float: compared with the nearest whole number that says the same.
 Ref<> compareWithFloat(Tracer& tracer, int operation, PyObject* number, double bound) {
   auto answer = [](bool is) { return newRef(is ? Py_True : Py_False); };
@@ -232,7 +240,7 @@ Ref<> symCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right)
     return compareWithFloat(tracer, operation, left, PyFloat_AS_DOUBLE(right));
   if (PyFloat_CheckExact(left) && isSymInt(right))
     return compareWithFloat(tracer, swapped[operation], right, PyFloat_AS_DOUBLE(left));
-  const Expr *a = exprOf(tracer, left), *b = exprOf(tracer, right);
+  const Expr *a = boundOf(tracer, left), *b = boundOf(tracer, right);
   if (a == nullptr || b == nullptr) return nullptr;
   try {
     if (tracer.sizes.environment().hasUnbacked(a) || tracer.sizes.environment().hasUnbacked(b))

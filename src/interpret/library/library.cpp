@@ -18,6 +18,7 @@
 #include "interpret/objects/drops.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/scalars.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/truth.h"
 #include "python/types.h"
@@ -400,7 +401,14 @@ Out regexCall(Tracer& t, const Args& args) {
     if (!shows) return t.raiseCurrentError();
     if (PyObject_IsTrue(shows.get()) == 1) return t.breakWith(Reason::kCallsOutside, kRegex[index]);
   }
-  return callNative(t, torchObject(kRegex[index]), args);
+  // C reads the letters, whatever the class of a text says about other things.
+  Args exact = args;
+  for (PyObject*& value : exact.values) {
+    if (!PyUnicode_Check(value) || PyUnicode_CheckExact(value)) continue;
+    STATOR_VALUE(letters, exactScalar(t, value));
+    if (letters) value = t.world.keep(letters);
+  }
+  return callNative(t, torchObject(kRegex[index]), exact);
 }
 
 template <size_t... index>
