@@ -49,9 +49,11 @@ class _Compilation:
         self.inductor = _trace_records.inductor_times(loaded("torch._dynamo.utils"))
         # None: nobody wants records of it
         self.phases = _trace_records.Phases(*_PHASES) if _compile_ids.tracing() else None
+        self.suppressed = None  # what the backend raised, under config.suppress_errors
 
     def metrics(self, guards, error):
         """In the fields of torch._dynamo.utils.CompilationMetrics."""
+        error = self.suppressed if error is None else error
         now, before = _core.stats(), self.before
         seconds = time.perf_counter() - self.begun
         ended = _trace_records.inductor_times(loaded("torch._dynamo.utils"))
@@ -87,6 +89,12 @@ def note(**facts):
     """Of the compilation that is under way on this thread, if anybody wants to know."""
     if (top := _top()) is not None:
         top.facts.update(facts)
+
+
+def backend_failed(error):
+    """The graph of the compilation that is under way on this thread runs as it was captured."""
+    if (top := _top()) is not None:
+        top.suppressed = error
 
 
 def phase(name):
