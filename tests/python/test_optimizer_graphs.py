@@ -341,6 +341,7 @@ def test_a_schedule_compiled_with_the_step(name):
         "x * (2 if n != float('nan') else 3)",
         "x * (2 if n in {100, 200.0} else 3)",
         "x * (2 if n in kept else 3)",
+        "x * kept.get(n, 5)",
         "x * bisect.bisect_right([100, 200], n)",
         "x * bisect.bisect_left([0.5, 200], n)",
     ],
