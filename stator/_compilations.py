@@ -49,15 +49,17 @@ class _Compilation:
         self.inductor = _trace_records.inductor_times(loaded("torch._dynamo.utils"))
         # None: nobody wants records of it
         self.phases = _trace_records.Phases(*_PHASES) if _compile_ids.tracing() else None
+        self.suppressed = None  # what the backend raised, under config.suppress_errors
 
     def metrics(self, guards, error):
         """In the fields of torch._dynamo.utils.CompilationMetrics."""
+        error = self.suppressed if error is None else error
         now, before = _core.stats(), self.before
         seconds = time.perf_counter() - self.begun
         ended = _trace_records.inductor_times(loaded("torch._dynamo.utils"))
         inductor, code = (later - earlier for later, earlier in zip(ended, self.inductor, strict=True))
         return {
-            "dynamo_time_before_restart_s": 0.0,
+            "dynamo_time_before_restart_s": 0.0 if error is None else seconds,  # all of it was in vain
             "shape_env_guard_count": 0,
             "inductor_compile_time_s": inductor or None,
             "code_gen_time_s": code or None,
@@ -87,6 +89,12 @@ def note(**facts):
     """Of the compilation that is under way on this thread, if anybody wants to know."""
     if (top := _top()) is not None:
         top.facts.update(facts)
+
+
+def backend_failed(error):
+    """The graph of the compilation that is under way on this thread runs as it was captured."""
+    if (top := _top()) is not None:
+        top.suppressed = error
 
 
 def phase(name):

@@ -127,7 +127,6 @@ NOT_HERE = {
     "numpy_default_complex": ("arrays have NumPy's own dtypes", "convert with astype"),
     "numpy_default_float": ("arrays have NumPy's own dtypes", "convert with astype"),
     "numpy_default_int": ("arrays have NumPy's own dtypes", "convert with astype"),
-    "only_allow_pt2_compliant_ops": ("operators are put into graphs by their schema", "use stator.disallow_in_graph"),
     "prepare_freezing": ("backends find parameters by get_attr", "use config.specialize_modules"),
     "pt2_compile_id_prefix": ("compile ids have no prefix", ""),
     "record_compile_time_instruction_count": ("instructions are not counted", "use perf"),

@@ -188,19 +188,20 @@ def make_symbolic(all_facts, env, nonzeros):
         (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[
             :10
         ]
-        if is_conj or is_neg or is_inference:
+        if requires_grad and not is_leaf and not (dtype.is_floating_point or dtype.is_complex):
             return None
-        if requires_grad and not is_leaf and not dtype.is_floating_point:
-            return None
-        with torch.inference_mode(False), torch.no_grad():
-            elem = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
-            fake = FakeTensor(env.mode, elem, device)
-        if requires_grad:
-            fake.requires_grad_()
-            if not is_leaf:
-                with torch.inference_mode(False), torch.enable_grad(), env.mode:
-                    weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
-                    fake = _MarkNonLeaf.apply(fake.detach(), weight)
+        with torch.inference_mode(is_inference):
+            with torch.no_grad():
+                elem = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+                fake = FakeTensor(env.mode, elem, device)
+                if is_leaf or not requires_grad:
+                    fake = _lazy_view(fake, is_conj, is_neg)
+            if requires_grad and is_leaf:
+                fake.requires_grad_()
+        if requires_grad and not is_leaf:
+            with torch.inference_mode(False), torch.enable_grad(), env.mode:
+                weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
+                fake = _lazy_view(_MarkNonLeaf.apply(fake, weight), is_conj, is_neg)
         if is_parameter:
             fake._is_param = True
         fakes.append(fake)

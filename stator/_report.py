@@ -510,6 +510,7 @@ def _repro_advice(error):
 
 def suppressed(place, error):
     """The backend failed, and config.suppress_errors is set."""
+    _compilations.backend_failed(error)
     inner = getattr(error, "inner_exception", error)
     first = (str(inner).splitlines() or [""])[0]
     name = getattr(error, "backend_name", "")

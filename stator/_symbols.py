@@ -132,6 +132,9 @@ class Symbols:
             # Which ragged sizes are equal is guarded with the tensors that they come from.
             if self._is_of_replay(guard.expr) or guard.expr.free_symbols <= self.ragged:
                 continue
+            # That a sum of sizes fits into 64 bits, which no memory could make untrue.
+            if any(abs(number) >= 2**62 for number in guard.expr.atoms(sympy.Integer)):
+                continue
             if (compared := self._float_condition(guard.expr)) is not None:
                 found.append(compared)
                 continue

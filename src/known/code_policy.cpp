@@ -79,6 +79,10 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
   for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
     if (startsWith(inside, room)) return CodePolicy::kTrace;
   }
+  // Kinds of tensors that torch's tests are written with, which others' tests are too.
+  if (inside == "testing/_internal/two_tensor.py" || inside == "testing/_internal/subclasses.py" ||
+      inside == "testing/_internal/custom_tensor.py")
+    return CodePolicy::kInlineOnly;
   for (std::string_view file_of_functions :
        {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
         "_functorch/_aot_autograd/subclass_parametrization.py",

@@ -90,3 +90,15 @@ def foreach_lerp_(self, end, weight):
 
 def foreach_pow(base, exponents):
     return tuple([torch.pow(base.to(exponent.dtype), exponent) for exponent in exponents])
+
+
+def check_tensor_all_with(error_type, cond, message=None):
+    """A check that the graph makes where it can (on CPUs), and that reads the number elsewhere."""
+    if not torch.is_tensor(cond):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if not cond.dtype == torch.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    if cond.device.type != "cpu" or torch.compiler.is_exporting():
+        torch._check_with(error_type, cond._is_all_true().item(), message)
+    elif not cond._is_all_true():
+        raise error_type("a check of the program on the data of a tensor")

@@ -134,6 +134,11 @@ def test_compilation_metrics():
     refused = utils.get_compilation_metrics()[-1]
     assert refused.fail_type == "BackendCompilerFailed" and "ValueError: not this one" in refused.fail_reason
 
+    with stator.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="suppress_errors"):
+        assert torch.equal(stator.compile(lambda x: x.sin(), backend=refuse)(torch.ones(2)), torch.ones(2).sin())
+    suppressed = utils.get_compilation_metrics()[-1]
+    assert "ValueError: not this one" in suppressed.fail_reason and suppressed.dynamo_time_before_restart_s > 0
+
 
 def test_torch_dynamo_is_imported_inside(tmp_path):
     """Its modules are looked at where they are loaded; while one is on its way its names are missing."""

@@ -115,3 +115,16 @@ def test_all_ways_are_tried():
     with pytest.raises(_convolutions._Open):
         list(_convolutions._all_ways(env, lambda: int(size)))
     assert not env.guards
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_kernels_that_grow_with_their_padding(backend):
+    """padding="same" of a kernel of changing size: torch asks whether sums of sizes fit into 64 bits."""
+
+    def f(x, weight):
+        return torch.nn.functional.conv2d(x, weight, padding="same")
+
+    compiled = stator.compile(f, backend=backend)
+    for size in (3, 5, 7, 4):
+        x, weight = torch.randn(2, 4, 8, 8), torch.randn(4, 4, size, size)
+        torch.testing.assert_close(compiled(x, weight), f(x, weight))

@@ -115,3 +115,38 @@ def test_a_symbol_that_became_a_number_is_no_operand():
     for sizes in [(3, 4), (5, 6), (3, 7)]:
         x = torch.randn(sizes)
         assert torch.equal(compiled(x), program(x))
+
+
+_FALLBACKS = {
+    "rfft": lambda x: torch.fft.rfft(x, dim=1).abs(),
+    "conj": lambda x: (torch.fft.rfft(x * 2, dim=1) * torch.conj(torch.fft.rfft(x * 3, dim=1))).abs().sum(),
+    "irfft": lambda x: torch.fft.irfft(torch.fft.rfft(x * 2, dim=1), dim=1),
+    "imag": lambda x: torch.conj(torch.complex(x, x * 2)).imag * 2,
+    "unfold": lambda x: torch.nn.functional.unfold(x[:, None, :, None].expand(-1, -1, -1, 4), 2),
+    "searchsorted": lambda x: torch.searchsorted(x.sort(1)[0], x.detach()) * x,
+}
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.parametrize("mode", ["train", "no_grad", "inference"])
+@pytest.mark.parametrize("name", list(_FALLBACKS))
+def test_one_graph_for_all_sizes_of_what_fake_tensors_infer(name, mode):
+    """Tensors of inference mode, conjugates and complex values with a history are symbolic too."""
+    f, graphs = _FALLBACKS[name], []
+    compiled = stator.compile(f, backend=lambda module, _: graphs.append(module) or module.forward)
+    around = {"train": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}[mode]
+    for length in (2, 3, 4, 5):
+        with around():
+            x = torch.randn(length, 16)
+            twin = x.clone()
+            if mode == "train":
+                x.requires_grad_()
+                twin.requires_grad_()
+            found, wanted = compiled(x), f(twin)
+            torch.testing.assert_close(found, wanted)
+            assert found.is_inference() == wanted.is_inference()
+        if mode == "train":
+            found.sum().backward()
+            wanted.sum().backward()
+            torch.testing.assert_close(x.grad, twin.grad)
+    assert len(graphs) == 2

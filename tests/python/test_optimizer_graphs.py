@@ -1,5 +1,6 @@
 """Optimizers whose rates, momenta and counters change: graphs stay as few as TorchDynamo's, results are eager's."""
 
+import bisect
 import copy
 
 import pytest
@@ -284,3 +285,77 @@ def test_floats_that_decide_more_than_data(text):
         got = compiled(x)
         torch.testing.assert_close(got, wanted)
         assert (got is x) == (wanted is x)
+
+
+_SCHEDULES = {
+    "OneCycle": (lambda o: optim.lr_scheduler.OneCycleLR(o, 0.2, total_steps=20), 5),
+    "MultiStep": (lambda o: optim.lr_scheduler.MultiStepLR(o, [3, 6]), 5),
+    "Sequential": (
+        lambda o: optim.lr_scheduler.SequentialLR(
+            o, [optim.lr_scheduler.ConstantLR(o, 0.5, 2), optim.lr_scheduler.ExponentialLR(o, 0.9)], [3]
+        ),
+        5,
+    ),
+}
+
+
+@_left_inside
+@pytest.mark.parametrize("name", list(_SCHEDULES))
+def test_a_schedule_compiled_with_the_step(name):
+    """Epochs are compared with milestones and ends of phases, and are not programs of their own."""
+    make, most = _SCHEDULES[name]
+    counter = _Counter()
+
+    def run(compiled):
+        model = _model()
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        schedule = make(optimizer)
+
+        def both():
+            optimizer.step()
+            schedule.step()
+
+        step = compiled(both)
+        torch.manual_seed(1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(4, 6)).square().sum().backward()
+            step()
+        return [p.detach() for p in model.parameters()], schedule.get_last_lr(), schedule.last_epoch
+
+    wanted = run(lambda f: f)
+    found = run(lambda f: stator.compile(f, backend=counter))
+    torch.testing.assert_close(found, wanted)
+    assert 2 <= counter.graphs <= most
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x * (2 if n <= 100.5 else 3)",
+        "x * (2 if 100.0 > n else 3)",
+        "x * (2 if n == 7.5 else 3)",
+        "x * (2 if n * 8 > 2**31 else 3)",
+        "x * (2 if n <= -(2**40) else 3)",
+        "x * (2 if n < float('inf') else 3)",
+        "x * (2 if n != float('nan') else 3)",
+        "x * (2 if n in {100, 200.0} else 3)",
+        "x * (2 if n in kept else 3)",
+        "x * kept.get(n, 5)",
+        "x * bisect.bisect_right([100, 200], n)",
+        "x * bisect.bisect_left([0.5, 200], n)",
+    ],
+)
+def test_ints_beside_floats_and_keys(text):
+    """A whole number that changes is compared, and looked for among keys, without being one of the program's own."""
+    names = {"bisect": bisect, "kept": {100: 1, "a": 2, None: 3}}
+    exec(f"def f(x, n): return {text}", names)
+    f = names["f"]
+    counter = _Counter()
+    compiled = stator.compile(f, backend=counter)
+    for n in (2, 3, 4, 5, 99, 6):
+        assert torch.equal(compiled(torch.ones(3), n), f(torch.ones(3), n))
+    if stator.config.break_every == "0":
+        assert counter.graphs == 2
+    for n in (100, 101, 200, 201, -1):
+        assert torch.equal(compiled(torch.ones(3), n), f(torch.ones(3), n)), n

@@ -531,3 +531,35 @@ def test_disallow_in_graph_of_torch_s_own():
         torch.testing.assert_close((output, tangent(x)), (x.sin(), x * x.cos()))
     finally:
         stator.uninstall()
+
+
+def test_only_compliant_operators():
+    """config.only_allow_pt2_compliant_ops: others are left outside of graphs, and refused under fullgraph."""
+    with torch.library._scoped_library("statorlib", "FRAGMENT") as library:
+        torch.library.define("statorlib::tagged", "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag, lib=library)
+        torch.library.define("statorlib::plain", "(Tensor x) -> Tensor", lib=library)
+        for name in ("tagged", "plain"):
+            torch.library.impl(f"statorlib::{name}", "CompositeImplicitAutograd", torch.sin, lib=library)
+
+        def f(x, name):
+            return getattr(torch.ops.statorlib, name)(x) + 1
+
+        x = torch.ones(3)
+        with stator.config.patch(only_allow_pt2_compliant_ops=True):
+            assert torch.equal(stator.compile(f, backend="eager", fullgraph=True)(x, "tagged"), x.sin() + 1)
+            assert torch.equal(stator.compile(f, backend="eager")(x, "plain"), x.sin() + 1)
+            for operator in (torch.ops.statorlib.plain, torch.ops.statorlib.plain.default):
+                with pytest.raises(stator.exc.Unsupported, match="not PT2 compliant"):
+                    stator.compile(lambda x, operator=operator: operator(x), backend="eager", fullgraph=True)(x)
+            with pytest.raises(stator.exc.Unsupported, match="failed to"):
+                stator.compile(lambda x: torch.ops.statorlib.plain(x, x, x), backend="eager", fullgraph=True)(x)
+        assert torch.equal(stator.compile(f, backend="eager", fullgraph=True)(x, "plain"), x.sin() + 1)
+
+
+def test_float_of_several_elements():
+    """A read that cannot go well is an error of the operation, and eager's where graphs may break."""
+    for kind in (float, int):
+        with pytest.raises(stator.exc.TorchRuntimeError):
+            stator.compile(lambda x, kind=kind: kind(x + 1), backend="eager", fullgraph=True)(torch.ones(2))
+        with pytest.raises((RuntimeError, ValueError), match="one element|elements"):
+            stator.compile(lambda x, kind=kind: kind(x + 1), backend="eager")(torch.ones(2))

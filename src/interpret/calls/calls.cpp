@@ -2,7 +2,9 @@
 // left to CPython.
 #include "interpret/calls/calls.h"
 
+#include "base/check.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/calls/callables.h"
 #include "interpret/calls/getters.h"
 #include "interpret/calls/inlining.h"
@@ -106,12 +108,30 @@ Out callStaticMethod(Tracer& tracer, PyObject* callable, const Args& args, Conti
   return call(tracer, function.get(), args, then);
 }
 
+// config.only_allow_pt2_compliant_ops: operators without torch's tag for what compilers may rely on stay outside.
+Flow refuseOperator(Tracer& tracer, PyObject* operation, const Args& args) {
+  static PyObject* const name = PyUnicode_InternFromString("only_allow_pt2_compliant_ops");
+  Ref<> asked = stealRef(PyObject_GetAttr(torchObject("stator.config"), name));
+  if (!asked) throw PythonError();
+  if (asked.get() != Py_True) return Flow::kOk;
+  Ref<> values = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  for (size_t i = 0; i < args.positional; ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i),
+                     Py_NewRef(graph::isStandIn(args.values[i]) ? Py_None : args.values[i]));
+  Ref<> why = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._operators.refusal"),
+                                                    operation, values.get(), nullptr));
+  if (!why) throw PythonError();
+  if (why.get() == Py_None) return Flow::kOk;
+  return tracer.breakWith(Reason::kUnsupportedTensorOp, utf8(why.get()));
+}
+
 // What torch has types of its own for. Without a value: it is none of these.
 std::optional<Out> callTorchObject(Tracer& tracer, PyObject* callable, const Args& args,
                                    Continuation then) {
   std::string_view type_name = Py_TYPE(callable)->tp_name;
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
     guardIdentity(tracer, callable);
+    STATOR_FLOW(refuseOperator(tracer, callable, args));
     return tensorCall(tracer, graph::Op::kCallFunction, callable, args);
   }
   if (type_name == "CustomOpDef") return callCustomOperator(tracer, callable, args);

@@ -497,6 +497,7 @@ void registerSwitches() {
   for (const char* path : {"torch._check"}) registerHandler(path, checkFirst), allowSymbols(path);
   registerHandler("torch._check_with", checkSecond);
   allowSymbols("torch._check_with");
+  registerPolyfill("torch._check_tensor_all_with", "tensors.check_tensor_all_with");
   registerHandler("torch._check_is_size", checkIsSize);
   allowSymbols("torch._check_is_size");
   registerHandler("stator._switches.graph_break", explicitBreak);

@@ -10,6 +10,8 @@
 #include "python/opcode_numbers.h"
 #include "symbolic/sym_int.h"
 
+#include <cmath>
+
 namespace stator::interpret {
 
 using symbolic::Dim;
@@ -193,8 +195,43 @@ Ref<> openCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right
   return a != nullptr && b != nullptr ? openCompare(tracer, operation, a, b) : nullptr;
 }
 
+namespace {
+
+// One side of a comparison: a constant may be larger there than what a symbol stands for (`x.numel() > 2**31`).
+const Expr* boundOf(Tracer& t, PyObject* object) {
+  if (!PyLong_CheckExact(object)) return exprOf(t, object);
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 ? symbolic::integer(value) : nullptr;
+}
+
+// A whole number beside a float: compared with the nearest whole number that says the same.
+Ref<> compareWithFloat(Tracer& tracer, int operation, PyObject* number, double bound) {
+  auto answer = [](bool is) { return newRef(is ? Py_True : Py_False); };
+  if (std::isnan(bound)) return answer(operation == Py_NE);
+  if (std::isinf(bound)) {
+    const bool smaller = operation == Py_LT || operation == Py_LE;
+    const bool larger = operation == Py_GT || operation == Py_GE;
+    return answer(operation == Py_NE || (bound > 0 ? smaller : larger));
+  }
+  const double below = std::floor(bound);
+  if (std::abs(below) > static_cast<double>(kLargestSymbol)) return nullptr;
+  const bool whole = below == bound;
+  if (!whole && (operation == Py_EQ || operation == Py_NE)) return answer(operation == Py_NE);
+  const bool up = !whole && (operation == Py_LT || operation == Py_GE);
+  Ref<> nearest = stealRef(PyLong_FromDouble(up ? below + 1 : below));
+  return nearest ? symCompare(tracer, operation, number, nearest.get()) : nearest;
+}
+
+}  // namespace
+
 Ref<> symCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
-  const Expr *a = exprOf(tracer, left), *b = exprOf(tracer, right);
+  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  if (isSymInt(left) && PyFloat_CheckExact(right))
+    return compareWithFloat(tracer, operation, left, PyFloat_AS_DOUBLE(right));
+  if (PyFloat_CheckExact(left) && isSymInt(right))
+    return compareWithFloat(tracer, swapped[operation], right, PyFloat_AS_DOUBLE(left));
+  const Expr *a = boundOf(tracer, left), *b = boundOf(tracer, right);
   if (a == nullptr || b == nullptr) return nullptr;
   try {
     if (tracer.sizes.environment().hasUnbacked(a) || tracer.sizes.environment().hasUnbacked(b))

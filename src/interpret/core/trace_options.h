@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace stator::interpret {
 
@@ -51,6 +52,8 @@ struct TraceOptions {
   uint64_t break_at = 0;
   breaks::Reason break_at_reason = breaks::Reason::kNone;
   std::string break_at_detail;
+  // Texts of tensors that earlier traces have seen read, by the instructions that make them.
+  std::vector<uint64_t> read_texts;
 };
 
 }  // namespace stator::interpret

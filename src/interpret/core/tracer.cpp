@@ -32,7 +32,11 @@ std::unique_ptr<SymbolicFrame> drivenFrame(StatorFrame* frame, World& world) {
 }  // namespace
 
 Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options, Above& rooms_above)
-    : options(trace_options), above(rooms_above), world(frame), budget(trace_options) {
+    : options(trace_options),
+      above(rooms_above),
+      world(frame),
+      budget(trace_options),
+      texts(trace_options.read_texts) {
   frames.enter(drivenFrame(frame, world));
   world.guard(Guard{GuardKind::kGlobalState});
 }

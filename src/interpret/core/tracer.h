@@ -17,6 +17,7 @@
 #include "interpret/core/identities.h"
 #include "interpret/core/module_calls.h"
 #include "interpret/core/own_keys.h"
+#include "interpret/core/pending_texts.h"
 #include "interpret/core/sizes.h"
 #include "interpret/core/storages.h"
 #include "interpret/core/torch_state.h"
@@ -74,6 +75,7 @@ class Tracer {
   Sizes sizes;
   Identities identities;
   OwnKeys own_keys;
+  PendingTexts texts;
   ClassState classes;
   ModuleCalls modules;
   Effects effects;

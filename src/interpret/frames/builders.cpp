@@ -5,6 +5,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/frames/handlers.h"
 #include "interpret/frames/late_text.h"
+#include "interpret/frames/pending_text.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
 #include "interpret/objects/errors.h"
@@ -70,11 +71,13 @@ Flow buildConstKeyMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) 
 
 Flow buildString(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   std::vector<PyObject*> parts;
-  bool late = false;
+  bool late = false, pending = false;
   for (auto i = static_cast<size_t>(instr.oparg); i-- > 0;) {
     parts.push_back(frame.top(i));
     late |= isLateText(parts.back());
+    pending |= isPendingText(parts.back());
   }
+  if (pending) return deliver(tracer, frame, joinPending(parts), parts.size());
   if (late) return deliver(tracer, frame, joinLateTexts(tracer, parts), parts.size());
   Ref<> list = stealRef(PyList_New(instr.oparg));
   for (int i = 0; i < instr.oparg; ++i)
@@ -111,6 +114,14 @@ const char* textMethod(Tracer& tracer, PyObject* value, int conversion, bool has
   return asks_repr && isUserOverride(tracer, value, "__repr__") ? "__repr__" : nullptr;
 }
 
+// What stands for the text of a value that would have to be read; null: it is read here.
+Ref<> textForLater(Tracer& tracer, const SymbolicFrame& frame, bool has_spec) {
+  PyObject* called = has_spec ? nullptr : calledWithText(frame, 1);
+  // C code that gets it reads it
+  if (has_spec || (called != nullptr && PyCFunction_Check(called))) return Ref<>();
+  return pendingText(tracer);
+}
+
 }  // namespace
 
 Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
@@ -120,15 +131,17 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* spec = has_spec ? frame.top() : nullptr;
   int conversion = instr.oparg & 3;
   if (graph::isStandIn(value)) {
-    if (!goesIntoLateCall(frame, operands))
-      return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
-    return deliver(tracer, frame, lateText(tracer, value, conversion, spec), operands);
+    if (runsLate(calledWithText(frame, operands)))
+      return deliver(tracer, frame, lateText(tracer, value, conversion, spec), operands);
+    Ref<> text = textForLater(tracer, frame, has_spec);
+    if (!text) return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+    return deliver(tracer, frame, std::move(text), operands);
   }
   // A text that nobody looks at need not know the number.
-  const auto& instrs = frame.code->instrs();
-  if (symbolic::isSymInt(value) && !has_spec &&
-      instrs[static_cast<size_t>(frame.index) + 1].opcode == POP_TOP)
-    return deliver(tracer, frame, stealRef(PyUnicode_FromString("")), operands);
+  if (symbolic::isSymInt(value)) {
+    if (Ref<> text = textForLater(tracer, frame, has_spec))
+      return deliver(tracer, frame, std::move(text), operands);
+  }
   if (tracer.sizes.any() && !symbolic::isSymbol(value)) makeConcrete(tracer, value);
   const char* asked_first = conversion == 1   ? "__str__"
                             : conversion >= 2 ? "__repr__"

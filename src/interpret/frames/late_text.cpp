@@ -11,9 +11,8 @@
 
 namespace stator::interpret {
 
-namespace {
+namespace {}  // namespace
 
-// A function whose calls run behind the captured part.
 bool runsLate(PyObject* callable) {
   const CallRow* rule =
       callable != nullptr && callable != unreadMarker() ? findUserRule(callable) : nullptr;
@@ -22,6 +21,8 @@ bool runsLate(PyObject* callable) {
   PyObject* name = reinterpret_cast<PyFunctionObject*>(rule->polyfill)->func_qualname;
   return PyUnicode_CompareWithASCIIString(name, "later.<locals>.reordered") == 0;
 }
+
+namespace {
 
 // Of straight code, whose reach into the stack is what it pops.
 bool isStraight(const bytecode::Instr& instr) {
@@ -63,7 +64,7 @@ struct Ahead {
 
 }  // namespace
 
-bool goesIntoLateCall(const SymbolicFrame& frame, size_t operands) {
+PyObject* calledWithText(const SymbolicFrame& frame, size_t operands) {
   const size_t below = frame.stack.size() - operands;
   Ahead ahead{below + 1, below};
   const auto& instrs = frame.code->instrs();
@@ -71,16 +72,16 @@ bool goesIntoLateCall(const SymbolicFrame& frame, size_t operands) {
     const bytecode::Instr& instr = instrs[at];
     if (instr.opcode != CALL || ahead.height < static_cast<size_t>(instr.oparg) + 2 ||
         ahead.text < ahead.height - static_cast<size_t>(instr.oparg)) {
-      if (!ahead.pass(instr)) return false;
+      if (!ahead.pass(instr)) return nullptr;
       continue;
     }
     // the method, or NULL before a function
     const size_t first = ahead.height - static_cast<size_t>(instr.oparg) - 2;
-    if (first + 1 >= below) return false;
-    if (PyObject* method = frame.stack[first].get()) return runsLate(method);
-    return runsLate(frame.stack[first + 1].get());
+    if (first + 1 >= below) return nullptr;
+    PyObject* method = frame.stack[first].get();
+    return method != nullptr ? method : frame.stack[first + 1].get();
   }
-  return false;
+  return nullptr;
 }
 
 Out lateText(Tracer& tracer, PyObject* value, int conversion, PyObject* spec) {

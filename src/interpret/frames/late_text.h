@@ -6,8 +6,11 @@
 
 namespace stator::interpret {
 
-// The text of the stand-in that FORMAT_VALUE is about to make goes into such a call, and nowhere else.
-bool goesIntoLateCall(const SymbolicFrame& frame, size_t operands);
+// What is called with the text that FORMAT_VALUE is about to make, where it goes into a call and nowhere else; null:
+// it may go elsewhere.
+PyObject* calledWithText(const SymbolicFrame& frame, size_t operands);
+// A function whose calls run behind the captured part.
+bool runsLate(PyObject* callable);
 // What stands for the text until then; null spec: none.
 Out lateText(Tracer& tracer, PyObject* value, int conversion, PyObject* spec);
 bool isLateText(PyObject* value);

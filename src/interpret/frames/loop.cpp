@@ -6,6 +6,7 @@
 #include "interpret/calls/folded_modules.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/handlers.h"
+#include "interpret/frames/pending_text.h"
 #include "interpret/frames/trace_log.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
@@ -203,6 +204,20 @@ Flow unwind(Tracer& tracer, size_t base) {
   return tracer.breakWith(Reason::kRaises, detail);
 }
 
+namespace {
+
+// An instruction of a trace in which there are texts that have not been made.
+Flow runWithTexts(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr,
+                  handlers::Handler handler) {
+  const TextOperands texts(tracer, instr);
+  if (PyObject* read = texts.read()) return readText(tracer, read);
+  const Flow flow = handler(tracer, frame, instr);
+  PyObject* read = flow == Flow::kBreak ? nullptr : texts.taken(tracer);
+  return read != nullptr ? readText(tracer, read) : flow;
+}
+
+}  // namespace
+
 Flow runUntil(Tracer& tracer, size_t depth) {
   static const std::array<handlers::Handler, 256> table = makeTable();
   while (tracer.frames.size() > depth) {
@@ -214,7 +229,9 @@ Flow runUntil(Tracer& tracer, size_t depth) {
     Flow flow = Flow::kOk;
     try {
       if (frame.lazy_stack > 0) flow = readStack(tracer, frame, instr);
-      if (flow == Flow::kOk) flow = handler(tracer, frame, instr);
+      if (flow == Flow::kOk)
+        flow = tracer.texts.any() ? runWithTexts(tracer, frame, instr, handler)
+                                  : handler(tracer, frame, instr);
     } catch (const symbolic::Undecided& undecided) {
       // The handler may have been half way: the trace starts over, and ends before this instruction.
       tracer.ending.restartAt(tracer.frames.instruction(), Reason::kDataDependentBranch);

@@ -99,6 +99,14 @@ Register PlanBuilder::fail(PyObject* object) {
   return kNull;
 }
 
+// Somebody may read it behind the trace.
+Register PlanBuilder::unmadeText(PyObject* text) {
+  failed_ = true;
+  t_.texts.noteRead(text);
+  t_.ending.startAnew();
+  return kNull;
+}
+
 Register PlanBuilder::outside(PyObject* object, const values::Info& info) {
   Register result = add(PlanOp::kSource, object);
   plan_.steps.back().source = info.source;
@@ -115,6 +123,7 @@ Register PlanBuilder::outside(PyObject* object, const values::Info& info) {
 Register PlanBuilder::build(PyObject* object) {
   needStack();
   if (graph::isStandIn(object)) return standIn(object);
+  if (isPendingText(object)) return unmadeText(object);
   if (values::isScalar(object)) return constant(object);
   if (symbolic::isSymScalar(object)) return symbolicScalar(object);
   if (symbolic::isSymInt(object))

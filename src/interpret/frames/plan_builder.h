@@ -54,6 +54,7 @@ class PlanBuilder {
     return add(breaks::PlanOp::kConstant, object, newRef(object));
   }
   breaks::Register fail(PyObject* object);
+  breaks::Register unmadeText(PyObject* text);
   std::vector<breaks::Register> sequence(PyObject* items);
   void fillDict(breaks::Register target, PyObject* dict);
   // Under the hashes that the trace has computed: neither __hash__ nor __eq__ runs again.

@@ -177,9 +177,12 @@ Captured run(Tracer& tracer) {
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;
   captured.start_anew = tracer.ending.startsAnew() || (!returns && numbersBecomeConstant(tracer));
+  captured.read_texts = tracer.texts.read();
   if (captured.start_anew || (!returns && breaksEarlier(tracer, captured))) return captured;
   if (!buildPlan(tracer, returns, captured.plan)) {
-    runAgainWithoutPlan(tracer, returns, captured);
+    captured.start_anew = tracer.ending.startsAnew();
+    captured.read_texts = tracer.texts.read();
+    if (!captured.start_anew) runAgainWithoutPlan(tracer, returns, captured);
     return captured;
   }
   if (!returns) describeBreak(tracer, captured);
@@ -200,6 +203,7 @@ Captured trace(StatorFrame* frame, TraceOptions& options) {
     Captured captured = run(tracer);
     captured.restarts = attempt;
     if (captured.restart_at == 0 && !captured.start_anew) return captured;
+    options.read_texts = captured.read_texts;
     if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;

@@ -266,9 +266,10 @@ void allowSymbolsInHandlers() {
                            "min",         "pow",
                            "slice",       "list.append",
                            "list.extend", "dict.setdefault",
-                           "dict.update", "float",
-                           "abs",         "divmod",
-                           "callable",    "hasattr"}) {
+                           "dict.update", "dict.get",
+                           "float",       "abs",
+                           "divmod",      "callable",
+                           "hasattr"}) {
     allowSymbols((std::string("builtins.") + path).c_str());
   }
   for (const char* path : {"lshift", "rshift",  "add",    "floordiv", "mul",     "mod",     "pow",

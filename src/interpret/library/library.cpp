@@ -18,10 +18,12 @@
 #include "interpret/objects/drops.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/scalars.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/truth.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
 
@@ -148,6 +150,21 @@ ON_PLAIN_LIST(heappush, "heapq.heappush")
 ON_PLAIN_LIST(heappop, "heapq.heappop")
 ON_PLAIN_LIST(heapreplace, "heapq.heapreplace")
 ON_PLAIN_LIST(heappushpop, "heapq.heappushpop")
+
+// Among symbolic numbers each comparison is a guard of its own.
+Out bisect(Tracer& t, const Args& args, const char* path, const char* polyfill) {
+  const bool symbols = std::any_of(args.values.begin(), args.values.end(),
+                                   [](PyObject* value) { return symbolic::isSymbol(value); });
+  return symbols ? callNested(t, torchObject(polyfill), args)
+                 : callNative(t, torchObject(path), args);
+}
+Out bisectLeft(Tracer& t, const Args& args) {
+  return bisect(t, args, "bisect.bisect_left", "stator.polyfills.functions.bisect_left");
+}
+Out bisectRight(Tracer& t, const Args& args) {
+  return bisect(t, args, "bisect.bisect_right", "stator.polyfills.functions.bisect_right");
+}
+
 ON_PLAIN_LIST(insortLeft, "bisect.insort_left")
 ON_PLAIN_LIST(insortRight, "bisect.insort_right")
 
@@ -384,7 +401,14 @@ Out regexCall(Tracer& t, const Args& args) {
     if (!shows) return t.raiseCurrentError();
     if (PyObject_IsTrue(shows.get()) == 1) return t.breakWith(Reason::kCallsOutside, kRegex[index]);
   }
-  return callNative(t, torchObject(kRegex[index]), args);
+  // C reads the letters, whatever the class of a text says about other things.
+  Args exact = args;
+  for (PyObject*& value : exact.values) {
+    if (!PyUnicode_Check(value) || PyUnicode_CheckExact(value)) continue;
+    STATOR_VALUE(letters, exactScalar(t, value));
+    if (letters) value = t.world.keep(letters);
+  }
+  return callNative(t, torchObject(kRegex[index]), exact);
 }
 
 template <size_t... index>
@@ -515,6 +539,8 @@ void registerLibrary() {
       {"types.SimpleNamespace", simpleNamespace},
       {"collections.namedtuple", namedTuple},
       {"operator.length_hint", lengthHint},
+      {"bisect.bisect_left", bisectLeft},
+      {"bisect.bisect_right", bisectRight},
       {"bisect.insort_left", insortLeft},
       {"bisect.insort_right", insortRight},
       {"json.dumps", jsonDumps},
@@ -525,10 +551,10 @@ void registerLibrary() {
       {"importlib.metadata.version", installedVersion},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
+  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right"}) allowSymbols(path);
   for (const char* path :
-       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword",
-        "struct.calcsize", "struct.pack", "struct.unpack", "zlib.crc32", "zlib.adler32",
-        "binascii.crc32", "binascii.hexlify", "binascii.unhexlify"})
+       {"re.escape", "keyword.iskeyword", "struct.calcsize", "struct.pack", "struct.unpack",
+        "zlib.crc32", "zlib.adler32", "binascii.crc32", "binascii.hexlify", "binascii.unhexlify"})
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);

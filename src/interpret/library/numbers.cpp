@@ -37,6 +37,11 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
         STATOR_VALUE(read, readIntoGraph(t, name.get(), value));
         if (read) return read;
       }
+      if (const shapes::TensorMeta* meta = graph::asStandIn(value)->meta;
+          meta != nullptr && meta->numel().isStatic() && meta->numel() != 1)
+        return t.breakWith(
+            Reason::kOperationRaises,
+            std::string(type->tp_name) + ": only one element tensors can be converted");
       return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
     }
     if (isUserOverride(t, value, method)) {

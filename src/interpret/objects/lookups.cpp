@@ -126,8 +126,25 @@ Out outsideItem(Tracer& tracer, values::Info* info, PyObject* key) {
 
 }  // namespace
 
+bool differsFromKeys(Tracer& tracer, PyObject* items, PyObject* number) {
+  constexpr Py_ssize_t kMost = 64;
+  if (!symbolic::isSymInt(number) || PyObject_Size(items) > kMost) return false;
+  Ref<> keys = stealRef(PySequence_List(items));
+  if (!keys) PyErr_Clear();
+  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyList_GET_ITEM(keys.get(), i);
+    if (PyUnicode_CheckExact(key) || key == Py_None) continue;
+    if (!PyLong_CheckExact(key) && !PyBool_Check(key) && !PyFloat_CheckExact(key)) return false;
+    Ref<> equal = symCompare(tracer, Py_EQ, number, key);
+    if (equal.get() != Py_False) return false;
+  }
+  return static_cast<bool>(keys);
+}
+
 Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key) {
   if (symbolic::isSymbol(key)) {
+    STATOR_VALUE(items, contents(tracer, dict));
+    if (differsFromKeys(tracer, items.get(), key)) return Ref<>();
     Ref<> number = concrete(tracer, key);
     return dictGet(tracer, dict, number.get());
   }

@@ -127,6 +127,12 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
       symbolic::isSymbol(item))
     return tensorContains(tracer, container, item);
   if (symbolic::isSymbol(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
+    static PyObject* const own = PyUnicode_InternFromString("__contains__");
+    if ((PyDict_Check(container) || PyAnySet_Check(container)) &&
+        isNativeContainer(tracer, container, own)) {
+      STATOR_VALUE(items, contents(tracer, container));
+      if (differsFromKeys(tracer, items.get(), item)) return newRef(Py_False);
+    }
     Ref<> number = concrete(tracer, item);
     return contains(tracer, container, number.get());
   }

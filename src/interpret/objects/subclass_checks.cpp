@@ -22,9 +22,11 @@ bool isProgramsOwn(PyObject* entry) {
   Ref<> inside = entry != nullptr && Py_TYPE(entry) == &PyClassMethod_Type
                      ? stealRef(PyObject_GetAttrString(entry, "__func__"))
                      : newRef(entry);
-  return inside && PyFunction_Check(inside.get()) &&
-         codePolicy(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(inside.get()))) ==
-             CodePolicy::kTrace;
+  if (!inside || !PyFunction_Check(inside.get())) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(inside.get()));
+  // those of collections.abc, which every kind of mapping has from there
+  if (std::string_view(utf8(code->co_filename)).starts_with("<frozen ")) return false;
+  return codePolicy(code) == CodePolicy::kTrace;
 }
 
 bool hasWrittenClass(Tracer& tracer, PyTypeObject* type) {

@@ -488,6 +488,20 @@ Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args) {
   Ref<> descriptor = stealRef(PyObject_GetAttr(wrapper, names().dunder_self));
   Ref<> name = stealRef(PyObject_GetAttr(wrapper, names().name));
   if (!descriptor || !name) return tracer.raiseCurrentError();
+  // A wrapper is a new object each time: which one it is, is what it binds and by which name.
+  if (const Source* source = tracer.sourceOf(wrapper)) {
+    STATOR_VALUE(bound, fromOutside(tracer, descriptor.get(),
+                                    tracer.world.child(SourceKind::kGenericAttr, source,
+                                                       names().dunder_self)));
+    // a number is guarded by its value
+    if (const Source* reached = tracer.sourceOf(bound.get()))
+      tracer.world.guard(Guard{GuardKind::kIs, reached, nullptr, newRef(bound.get())});
+    STATOR_VALUE(called,
+                 fromOutside(tracer, name.get(),
+                             tracer.world.child(SourceKind::kGenericAttr, source, names().name)));
+    tracer.world.keep(bound);
+    tracer.world.keep(called);
+  }
   bool getset = Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type ||
                 Py_TYPE(descriptor.get()) == &PyMemberDescr_Type;
   // `type.__dict__['__mro__'].__get__` and its like, where the object's own class would find that descriptor too.

@@ -509,3 +509,44 @@ def objects_with_one_dict_given():
     a, b = Borg(), Other()
     a.n = 1
     return Case(f, vec(), a, b)
+
+
+@program(min_ops=1)
+def descriptors_that_are_bound_anew():
+    """A method-wrapper is a new object each time: what it binds, and by which name, tells one from another."""
+
+    def f(get, x):
+        return get(x), x + 1
+
+    getters = [torch.Tensor.shape, torch.Tensor.dtype, torch.Tensor.device, torch.Tensor.requires_grad]
+    case = Case(f, getters[0].__get__, vec())
+    for getter in getters[1:]:
+        case = case.then_call(getter.__get__, vec())
+    return case
+
+
+class Asks(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+@program(min_ops=0)
+def attributes_of_a_kind_of_tensor():
+    def f(x):
+        return x.shape, x.dtype, x.ndim, x.device, x.is_sparse
+
+    return Case(f, vec().as_subclass(Asks)).then_call(vec().double().as_subclass(Asks))
+
+
+@program(min_ops=1)
+def bound_functions_of_c_in_turn():
+    def f(call, x):
+        return call(1), x + 1
+
+    items, table = [1, 1, 2], {1: "a"}
+    case = Case(f, items.count, vec())
+    for call in (items.index, table.get, table.__contains__, (5).__add__, (6).__add__, (6).__sub__, [3, 1].count):
+        case = case.then_call(call, vec())
+    return case

@@ -1,5 +1,6 @@
 """Small things of the library that programs use between tensors: typing, threading.local, weak references, warnings' filters, imports, modes."""
 
+import collections.abc
 import dataclasses
 import functools
 import importlib
@@ -326,3 +327,53 @@ def array_with_an_output():
         return same is out, torch.from_numpy(out) + x, np.issubdtype(type(3), np.integer)
 
     return Case(f, vec())
+
+
+class Table(collections.abc.MutableMapping):
+    """A mapping of the program's own: its class has the __subclasshook__ of collections.abc."""
+
+    def __init__(self, **items):
+        self.items_ = items
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __setitem__(self, key, value):
+        self.items_[key] = value
+
+    def __delitem__(self, key):
+        del self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+@program(full=2)
+def kinds_of_mappings():
+    def f(x, table):
+        kinds = [issubclass(type(v), Table) for v in (table, x, 1)]
+        return x * 2 + table["a"], kinds, isinstance(table, collections.abc.Collection), isinstance([], Table)
+
+    return Case(f, vec(), Table(a=1))
+
+
+class Letters(str):
+    def __lt__(self, other):
+        return len(self) < len(other)
+
+    def __eq__(self, other):
+        return len(self) == len(other)
+
+    __hash__ = str.__hash__
+
+
+@program(full=1)
+def letters_of_a_kind_of_text():
+    def f(x, text):
+        found = re.search(r"(\d+)\.(\d+)", text)
+        return x + int(found.group(1)), re.sub(r"\d", "n", text), re.match("[a-z]", text), re.split(r"\.", text)
+
+    return Case(f, vec(), Letters("2.13.0")).then_call(vec(), Letters("3.14"))

@@ -153,3 +153,118 @@ def text_of_changed_containers():
         return x + 1, repr(ordered), str(chosen), f"{default}"
 
     return Case(f, vec(), Ordered(a=1), PlainSet([1]), Filled(int, a=1))
+
+
+# ---- texts of tensors that nobody reads
+
+
+def checked(condition, message, kind=ValueError):
+    """A check as libraries write them: the message is made by the caller, and read where the check fails."""
+
+    def late():
+        return message
+
+    if condition is False:
+        raise kind(late())
+
+
+@program(full=3)
+def message_of_a_check():
+    def f(x):
+        count = (x > 0).sum()
+        text = f"{count} of {x.shape[0]} are positive: {x!r}"
+        checked(x.dim() == 1, text)
+        checked(x.dim() == 1, f"again {count}!")
+        return x * 2, count
+
+    return Case(f, vec()).then_call(vec() + 1)
+
+
+@program(full=2)
+def text_that_is_kept_and_dropped():
+    def f(x):
+        text = f"{x.sum()}"
+        other = text
+        if text is None or other is None:
+            return x
+        text = other = None
+        return x * 2 + 1
+
+    return Case(f, vec()).then_call(vec() + 1)
+
+
+@program(min_ops=2)
+def text_that_is_read_later():
+    def f(x, log):
+        text = f"sum {x.sum()}"
+        y = x * 2
+        checked(True, text)
+        log.append(text)
+        return y + len(text)
+
+    log = []
+    return Case(f, vec(), log).then_call(vec() + 1, log).watching(log)
+
+
+@program(min_ops=2)
+def text_in_an_exception_of_the_trace():
+    def f(x):
+        y = x * 2
+        text = f"sum {y.sum()}"
+        try:
+            checked(False, text)
+        except ValueError as error:
+            return y + 1, str(error)
+
+    return Case(f, vec()).then_call(vec() + 1)
+
+
+@program(min_ops=2)
+def text_among_other_arguments():
+    def joined(*parts, **named):
+        return " ".join(parts) + "".join(named)
+
+    def f(x):
+        text = f"{x.sum()}"
+        return x * 2 + 1, joined(text, "and", other=text)
+
+    return Case(f, vec()).then_call(vec() + 1)
+
+
+@program(min_ops=2)
+def text_that_a_break_leaves_behind():
+    def f(x, log):
+        text = f"{x.sum()}"
+        y = x * 2
+        log.append(print())
+        return y + 1 if text else y
+
+    log = []
+    return Case(f, vec(), log).watching(log)
+
+
+@program(min_ops=2)
+def text_that_a_closure_holds():
+    def f(x):
+        text = f"{x.sum()}"
+
+        def late():
+            return text + "!"
+
+        return x * 2 + 1, late
+
+    def call(x):
+        y, late = f(x)
+        return y, late()
+
+    return Case(call, vec()).then_call(vec() + 1)
+
+
+@program(full=3)
+def check_of_all_elements():
+    def f(x):
+        y = x * 2
+        torch._check_tensor_all(y < 100, lambda: f"too large: {y}")
+        return y + 1
+
+    return Case(f, vec()).then_call(vec() + 1).then_call(vec() + 1000)
