@@ -38,7 +38,9 @@ bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, P
       "cholesky",  "inverse",  "solve",         "lu_",       "svd",
       "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
       "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh"};
+      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh",
+      // numbers that neither rules nor fakes look at
+      "uniform_",  "cauchy_",  "exponential_",  "geometric_", "random_"};
   Ref<> name =
       op == Op::kCallMethod ? newRef(target) : stealRef(PyObject_GetAttrString(target, "__name__"));
   if (!name || !PyUnicode_Check(name.get())) {

@@ -21,24 +21,49 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   return found;
 }
 
+// The memory that a call writes to, as far as its first argument says; empty: it does not.
+std::vector<uint32_t> writtenBy(const graph::Node& node) {
+  std::vector<uint32_t> storages;
+  PyObject* args = node.args.get();
+  if (!node.mutates || args == nullptr || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) == 0)
+    return storages;
+  graph::forEachStandIn(PyTuple_GET_ITEM(args, 0), [&](graph::StandIn* used) {
+    if (used->meta != nullptr) storages.push_back(used->meta->storage_id);
+  });
+  return storages;
+}
+
 // Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to
-// none. Whether there are calls that may raise.
+// none. What is written where another call writes later leads to nothing, for all that is known. Whether there are
+// calls that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
+  std::unordered_set<const graph::Node*> of_no_use;  // as outputs: their values are those of inputs at the end
+  std::unordered_set<uint32_t> of_inputs, written_later;
+  for (const graph::Node* input : graph.inputs()) {
+    if (input->meta != nullptr) of_inputs.insert(input->meta->storage_id);
+  }
   std::vector<graph::Node*> raising, drawing, all;
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
     if (graph::mayRaiseOnData(node)) raising.push_back(&node);
     if (node.random) drawing.push_back(&node);
-    if (!node.mutates && needed.count(&node) == 0) continue;
+    const std::vector<uint32_t> storages = writtenBy(node);
+    bool stays = node.mutates && storages.empty();
+    for (uint32_t storage : storages) {
+      stays |= written_later.insert(storage).second;
+      if (of_inputs.count(storage) != 0) of_no_use.insert(&node);
+    }
+    if (!stays && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
     graph::forEachStandIn(node.args.get(), use);
     graph::forEachStandIn(node.kwargs.get(), use);
   }
   auto keep = [&](const std::vector<graph::Node*>& nodes) {
     for (graph::Node* node : nodes) {
-      if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
+      if (node->meta == nullptr || of_no_use.count(node) != 0) continue;
+      if (needed.insert(node).second) graph.addOutput(node);
     }
   };
   keep(raising);
