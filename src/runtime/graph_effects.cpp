@@ -1,6 +1,7 @@
 // What a run of a graph does beside computing its outputs, and whether a run that failed may be repeated.
 #include "runtime/graph_effects.h"
 
+#include "graph/fx_record.h"
 #include "graph/raising.h"
 
 #include <algorithm>
@@ -21,6 +22,23 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   return found;
 }
 
+// Whether a call runs functions that graphs call, all of which only compute.
+bool onlyComputes(const graph::Node& node) {
+  bool any = false, all = true;
+  auto look = [&](PyObject* leaf) {
+    const std::shared_ptr<graph::Graph> body = graph::bodyOf(leaf);
+    if (!body) return;
+    any = true;
+    for (const graph::Node& inner : body->nodes()) {
+      const bool computes = !inner.mutates || inner.check || inner.sets_mode;
+      if (inner.op != graph::Op::kInput && !computes) all &= onlyComputes(inner);
+    }
+  };
+  graph::forEachLeaf(node.args.get(), look);
+  graph::forEachLeaf(node.kwargs.get(), look);
+  return any && all;
+}
+
 // The memory that a call writes to, as far as its first argument says; empty: it does not.
 std::vector<uint32_t> writtenBy(const graph::Node& node) {
   std::vector<uint32_t> storages;
@@ -28,7 +46,10 @@ std::vector<uint32_t> writtenBy(const graph::Node& node) {
   if (!node.mutates || args == nullptr || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) == 0)
     return storages;
   graph::forEachStandIn(PyTuple_GET_ITEM(args, 0), [&](graph::StandIn* used) {
-    if (used->meta != nullptr) storages.push_back(used->meta->storage_id);
+    if (used->meta == nullptr) return;
+    const uint32_t storage = used->meta->storage_id;
+    const bool fills = node.meta != nullptr && node.meta->storage_id == storage;
+    if (!node.random || fills) storages.push_back(storage);
   });
   return storages;
 }
@@ -50,7 +71,8 @@ bool keepRaising(graph::Graph& graph) {
     if (graph::mayRaiseOnData(node)) raising.push_back(&node);
     if (node.random) drawing.push_back(&node);
     const std::vector<uint32_t> storages = writtenBy(node);
-    bool stays = node.mutates && storages.empty();
+    // Functions that graphs call go where nobody uses their results, whatever is inside of them.
+    bool stays = node.mutates && storages.empty() && (node.sets_mode || node.check);
     for (uint32_t storage : storages) {
       stays |= written_later.insert(storage).second;
       if (of_inputs.count(storage) != 0) of_no_use.insert(&node);
@@ -112,8 +134,9 @@ bool describeEffects(graph::Graph& graph, bool as_it_is, Entry& entry) {
     draws |= node.random;
     sets_modes |= node.sets_mode;
     const bool undone = (node.sets_mode && has_checks) || (can_redraw && drawsByDefault(node));
-    entry.has_effects |= node.written || (node.mutates && !node.repeatable && !undone);
-    entry.unseen_effects |= node.mutates && !node.repeatable && !node.random && !node.sets_mode &&
+    const bool repeatable = node.repeatable || (node.mutates && onlyComputes(node));
+    entry.has_effects |= node.written || (node.mutates && !repeatable && !undone);
+    entry.unseen_effects |= node.mutates && !repeatable && !node.random && !node.sets_mode &&
                             !writesToInput(node, storages);
   }
   if (draws) entry.drawn = drawnBy(graph);

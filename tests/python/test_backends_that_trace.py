@@ -125,10 +125,38 @@ def _writes_both(x: torch.Tensor, p: torch.nn.Parameter, buffer: torch.Tensor) -
     return y
 
 
+class _Triples(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 3
+
+
+def draws_for_a_function_that_nobody_uses(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)
+    _Triples.apply(torch.nn.functional.dropout(x.requires_grad_(), 0.5))
+    return x * torch.rand(x.shape)
+
+
+def picks_beside_an_autograd_function(x: torch.Tensor) -> torch.Tensor:
+    seen = []
+    try:
+        seen.append(1)
+        x.index_add_(0, torch.tensor([7]), torch.ones(1))
+        return _Triples.apply(x)
+    except IndexError:
+        return x + len(seen)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
     "function",
     [
+        draws_for_a_function_that_nobody_uses,
+        picks_beside_an_autograd_function,
         goes_nowhere,
         divides_behind_a_write,
         divides_before_a_write,
