@@ -316,3 +316,20 @@ def test_no_exception_is_handled_behind_a_backend_that_fails(function: Callable[
     with contextlib.suppress(stator.exc.BackendCompilerFailed):
         stator.compile(function, backend=fails)(torch.ones(3))
     assert sys.exc_info() == (None, None, None)
+
+
+def test_a_backend_that_counts_up_what_the_program_reads() -> None:
+    """AOTAutograd registers hooks: a program that does so too reads another number than its capture did."""
+    layer = torch.nn.Linear(2, 2)
+
+    def registers(x: torch.Tensor) -> torch.Tensor:
+        handle = layer.register_forward_hook(lambda module, arguments, out: out * 2)
+        y = layer(x)
+        handle.remove()
+        return y + 1
+
+    before = stator.stats()["graphs"]
+    compiled = stator.compile(registers, backend="aot_eager")
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), layer(torch.ones(2)) * 2 + 1)
+    assert stator.stats()["graphs"] > before
