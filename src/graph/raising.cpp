@@ -21,6 +21,12 @@ bool dividesByUnknown(std::string_view name, const shapes::TensorMeta* result, P
   return divisor == nullptr || !PyLong_Check(divisor) || PyObject_IsTrue(divisor) == 0;
 }
 
+// Refused, though fakes do not say so.
+bool subtractsBool(std::string_view name, PyObject* subtrahend) {
+  return subtrahend != nullptr && PyBool_Check(subtrahend) &&
+         name.find("sub") != std::string_view::npos;
+}
+
 }  // namespace
 
 bool mayRaiseOnData(const Node& node) {
@@ -49,7 +55,7 @@ bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, P
   }
   const std::string_view text = utf8(name.get());
   if (text == "forward") return true;  // of a layer
-  if (dividesByUnknown(text, result, divisor)) return true;
+  if (dividesByUnknown(text, result, divisor) || subtractsBool(text, divisor)) return true;
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
     return text.find(part) != std::string_view::npos;
   });

@@ -97,6 +97,17 @@ def draws_with_a_negative_deviation(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def subtracts_a_bool(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    seen = [1]
+    try:
+        x.sub_(True)
+        seen.append(2)
+    except RuntimeError:
+        return x * len(seen)
+    return x
+
+
 def scatters_over_a_mask_of_another_size(x: torch.Tensor) -> torch.Tensor:
     x.add_(1)
     x.masked_scatter_(torch.ones(4, dtype=torch.bool), torch.ones(4))
@@ -166,6 +177,7 @@ def picks_beside_an_autograd_function(x: torch.Tensor) -> torch.Tensor:
         writes_to_a_row_of_an_expanded_tensor,
         fills_between_wrong_bounds,
         draws_with_a_negative_deviation,
+        subtracts_a_bool,
         scatters_over_a_mask_of_another_size,
         picks_before_all_is_written_anew,
         writes_without_gradients_and_with,
