@@ -39,14 +39,12 @@ bool mayRaiseOnData(const Node& node) {
 bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, PyObject* divisor) {
   if (op == Op::kInput || op == Op::kAttribute) return false;
   static constexpr std::string_view kParts[] = {
-      "embedding", "index",    "gather",        "scatter",   "take",
-      "one_hot",   "nll_loss", "cross_entropy", "bincount",  "linalg",
-      "cholesky",  "inverse",  "solve",         "lu_",       "svd",
-      "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
-      "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh",
+      "embedding", "index", "gather", "scatter", "take", "one_hot", "nll_loss", "cross_entropy",
+      "bincount", "linalg", "cholesky", "inverse", "solve", "lu_", "svd", "eig", "multi", "normal",
+      "bernoulli", "repeat_interleave", "histc", "getitem", "setitem", "logdet", "det", "pinverse",
+      "ctc_loss", "poisson", "assert", "hardtanh",
       // numbers that neither rules nor fakes look at
-      "uniform_",  "cauchy_",  "exponential_",  "geometric_", "random_"};
+      "uniform_", "cauchy_", "exponential_", "geometric_", "random_"};
   Ref<> name =
       op == Op::kCallMethod ? newRef(target) : stealRef(PyObject_GetAttrString(target, "__name__"));
   if (!name || !PyUnicode_Check(name.get())) {

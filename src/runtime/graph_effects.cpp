@@ -59,7 +59,8 @@ std::vector<uint32_t> writtenBy(const graph::Node& node) {
 // calls that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
-  std::unordered_set<const graph::Node*> of_no_use;  // as outputs: their values are those of inputs at the end
+  // as outputs: their values are those of inputs at the end
+  std::unordered_set<const graph::Node*> of_no_use;
   std::unordered_set<uint32_t> of_inputs, written_later;
   for (const graph::Node* input : graph.inputs()) {
     if (input->meta != nullptr) of_inputs.insert(input->meta->storage_id);

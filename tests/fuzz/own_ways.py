@@ -19,7 +19,9 @@ from tests.python.observe import Describer
 _NODE_NAME = re.compile(r"grad_fn=<\w+>|\w+Backward\w*|Output \d+ of \w+| \| function\.py:\d+ apply_boxed")
 _FREED = "backward through the graph a second time"
 _IN_BACKWARD = "apply_boxed"  # what raises there has a note of ours too
-_ZERO_GRADIENT = re.compile(r"\.grad: #\d+ torch\.Tensor .* \[[-0., \[\]]+\]$")  # of what led to another result of the graph
+_ZERO_GRADIENT = re.compile(
+    r"\.grad: #\d+ torch\.Tensor .* \[[-0., \[\]]+\]$"
+)  # of what led to another result of the graph
 
 
 def not_by_words(differences: list[str]) -> list[str]:
