@@ -6,11 +6,12 @@ other names are those of torch's registry, entry points included.
 """
 
 import contextlib
+import operator
 import os
 import sys
 import warnings
 
-from stator import _buckets, _compilations, _compile_ids, _cuda_graphs, _observe, _report, config, exc
+from stator import _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _observe, _report, config, exc
 from stator._loaded import loaded
 
 _own = {}
@@ -145,6 +146,61 @@ def _needs_data(error):
     """The backend met what fakes cannot know: neither its fault nor the user's."""
     names = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
     return any(kind.__name__ in names and kind.__module__.startswith("torch.") for kind in type(error).__mro__)
+
+
+def _put_back(state, graph_module, error):
+    """Leaves modes that a backend entered as it ran the graph and that its error kept it from leaving.
+
+    What leaves inference_mode when it dies would set a state of the middle of the trace: such objects go first.
+    """
+    nodes = getattr(getattr(graph_module, "graph", None), "nodes", ())
+    if any(getattr(node.target, "__name__", "").startswith("_enter_") for node in nodes):
+        import gc
+        import traceback
+
+        seen = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
+        gc.collect()
+    _core.set_thread_state(state)
+
+
+def _words_and_place(error):
+    """What an error says, where symbols may stand for sizes, and the line that raised it."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    known = place is not None and not place.tb_frame.f_code.co_filename.endswith("_ops.py")
+    return str(error).splitlines()[:1], (place.tb_frame.f_code, place.tb_lineno) if known else object()
+
+
+def _says_the_operation(graph_module, example_inputs, error):
+    """Whether one of the program's operations is what the backend refuses: its fake says the same without a backend.
+
+    Rules may take arguments for right that the operation does not (normal_ with a negative deviation).
+    """
+    if not hasattr(graph_module, "forward"):
+        return False
+    import torch
+
+    fake = torch._subclasses.FakeTensor
+    mode = next((value.fake_mode for value in example_inputs if isinstance(value, fake)), None)
+    mode = mode or torch._subclasses.FakeTensorMode()
+    examples = [
+        mode.from_tensor(value) if isinstance(value, torch.Tensor) and not isinstance(value, fake) else value
+        for value in example_inputs
+    ]
+    said = _words_and_place(error)
+    state = _core.thread_state()
+    try:
+        with mode, torch.no_grad():
+            torch.func.functionalize(graph_module.forward)(*examples)
+    except Exception as again:
+        _put_back(state, graph_module, again)
+        return type(again) is type(error) and any(map(operator.eq, _words_and_place(again), said))
+    return False
 
 
 def _ranges(text):
@@ -399,6 +455,7 @@ class Backend:
         if config.debug_backend_override:
             function = _override(function, graph_module, arguments)
         function = _buckets.at_bucket_bounds(function)
+        state = _core.thread_state()
         try:
             if config.repro_after is None and not _bisecting:
                 compiled = _traced(function, graph_module, example_inputs, arguments)
@@ -415,9 +472,12 @@ class Backend:
         except exc.RestartAnalysis:
             raise
         except Exception as error:
+            _put_back(state, graph_module, error)
             if isinstance(error, _skips()):
                 return graph_module.forward
             if not _needs_data(error):
+                if _says_the_operation(graph_module, example_inputs, error):
+                    raise exc.SkipFrame("an operation raises") from error
                 raise exc.BackendCompilerFailed(self, error) from error
             # Known as the graph runs, not before: an operator's backward that reads a tensor's values, say.
             first = (str(error).splitlines() or [""])[0]

@@ -21,6 +21,12 @@ bool dividesByUnknown(std::string_view name, const shapes::TensorMeta* result, P
   return divisor == nullptr || !PyLong_Check(divisor) || PyObject_IsTrue(divisor) == 0;
 }
 
+// Refused, though fakes do not say so.
+bool subtractsBool(std::string_view name, PyObject* subtrahend) {
+  return subtrahend != nullptr && PyBool_Check(subtrahend) &&
+         name.find("sub") != std::string_view::npos;
+}
+
 }  // namespace
 
 bool mayRaiseOnData(const Node& node) {
@@ -33,12 +39,12 @@ bool mayRaiseOnData(const Node& node) {
 bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, PyObject* divisor) {
   if (op == Op::kInput || op == Op::kAttribute) return false;
   static constexpr std::string_view kParts[] = {
-      "embedding", "index",    "gather",        "scatter",   "take",
-      "one_hot",   "nll_loss", "cross_entropy", "bincount",  "linalg",
-      "cholesky",  "inverse",  "solve",         "lu_",       "svd",
-      "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
-      "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh"};
+      "embedding", "index", "gather", "scatter", "take", "one_hot", "nll_loss", "cross_entropy",
+      "bincount", "linalg", "cholesky", "inverse", "solve", "lu_", "svd", "eig", "multi", "normal",
+      "bernoulli", "repeat_interleave", "histc", "getitem", "setitem", "logdet", "det", "pinverse",
+      "ctc_loss", "poisson", "assert", "hardtanh",
+      // numbers that neither rules nor fakes look at
+      "uniform_", "cauchy_", "exponential_", "geometric_", "random_"};
   Ref<> name =
       op == Op::kCallMethod ? newRef(target) : stealRef(PyObject_GetAttrString(target, "__name__"));
   if (!name || !PyUnicode_Check(name.get())) {
@@ -47,7 +53,7 @@ bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, P
   }
   const std::string_view text = utf8(name.get());
   if (text == "forward") return true;  // of a layer
-  if (dividesByUnknown(text, result, divisor)) return true;
+  if (dividesByUnknown(text, result, divisor) || subtractsBool(text, divisor)) return true;
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
     return text.find(part) != std::string_view::npos;
   });

@@ -301,11 +301,25 @@ std::unique_ptr<Entry> captureWithOtherFloats(const Attempt& now,
   return capture(now.cache, now.frame, now.wish);
 }
 
+// The backend asks for the program to run without it (exc.SkipFrame is set).
+bool isDeclined() {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  const ErrorKept kept;
+  const Ref<> home = stealRef(importModule("stator.exc"));
+  const Ref<> skip = home ? stealRef(PyObject_GetAttrString(home.get(), "SkipFrame")) : Ref<>();
+  PyErr_Clear();
+  return skip && PyErr_GivenExceptionMatches(kept.type.get(), skip.get()) != 0;
+}
+
 // The backend has failed, with an error set: what serves in the graph's place. `examples`: of the inputs.
 std::unique_ptr<Entry> withoutBackend(const Attempt& now, const std::vector<Ref<>>& examples) {
   bool has_floats = false;
   for (const graph::Node* input : now.captured.graph->inputs())
     has_floats |= (input->scalar_type && input->size.isStatic()) || graph::isFloatTensor(*input);
+  if (!now.together && !has_floats && isDeclined()) {
+    PyErr_Clear();
+    return capture(now.cache, now.frame, {.logs = now.wish.logs, .runs_as_is = true});
+  }
   if (configValues().suppress_errors && !now.cache.fullgraph && !now.together && !has_floats &&
       PyErr_ExceptionMatches(PyExc_Exception)) {
     reportSuppressed(now.frame);

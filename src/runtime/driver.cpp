@@ -107,6 +107,7 @@ class FrameRun {
   PyObject* finishNatively();
   // Deals with the current Python error; false: the frame does not handle it.
   bool raise(Step how, int lookup_offset);
+  void passEdge();
   bool callPending(std::vector<PendingFrame>& frames, size_t index);
   bool continueWith(const PendingFrame& callee, Ref<> value);
   // Moves on, looking at signals and other threads on the way.
@@ -147,6 +148,7 @@ PyObject* FrameRun::run() {
         case Outcome::kRaise:
           instr_ = bytecode::callOf(instr_);
           stator_frame_set_offset(frame_, instr_->opcode_offset);
+          passEdge();
           if (!raise(Step::kRaise, instr_->opcode_offset)) return nullptr;
           continue;
         case Outcome::kInlined:
@@ -233,6 +235,23 @@ bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
   }
   instr_ = &info_->at(offset);
   return true;
+}
+
+// An error of a capture that began at the edge of a handler. CPython raises none at these instructions, and handlers
+// around them find the outer exception where they have put it.
+void FrameRun::passEdge() {
+  auto at_edge = [&] {
+    const int opcode = instr_->opcode;
+    return opcode == PUSH_EXC_INFO || opcode == POP_EXCEPT || opcode == COPY || opcode == SWAP ||
+           opcode == POP_TOP || opcode == NOP;
+  };
+  const ErrorKept error;
+  while (at_edge()) {
+    machine_.instr = instr_;
+    concrete::step(machine_);
+    ++instr_;
+    stator_frame_set_offset(frame_, instr_->opcode_offset);
+  }
 }
 
 bool FrameRun::raise(Step how, int lookup_offset) {

@@ -266,6 +266,9 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   // new.
   if (entry && !inputs.guardsHold(*entry->guards, roots))
     entry = capture(cache, frame, {.logs = logs});
+  // Unless it counts up what the program reads too (the numbers of hooks): without a backend, then.
+  if (entry && !config.guard_collectives && !inputs.guardsHold(*entry->guards, roots))
+    entry = capture(cache, frame, {.logs = logs, .runs_as_is = true});
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);

@@ -1,6 +1,7 @@
 // What a run of a graph does beside computing its outputs, and whether a run that failed may be repeated.
 #include "runtime/graph_effects.h"
 
+#include "graph/fx_record.h"
 #include "graph/raising.h"
 
 #include <algorithm>
@@ -21,24 +22,71 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   return found;
 }
 
+// Whether a call runs functions that graphs call, all of which only compute.
+bool onlyComputes(const graph::Node& node) {
+  bool any = false, all = true;
+  auto look = [&](PyObject* leaf) {
+    const std::shared_ptr<graph::Graph> body = graph::bodyOf(leaf);
+    if (!body) return;
+    any = true;
+    for (const graph::Node& inner : body->nodes()) {
+      const bool computes = !inner.mutates || inner.check || inner.sets_mode;
+      if (inner.op != graph::Op::kInput && !computes) all &= onlyComputes(inner);
+    }
+  };
+  graph::forEachLeaf(node.args.get(), look);
+  graph::forEachLeaf(node.kwargs.get(), look);
+  return any && all;
+}
+
+// The memory that a call writes to, as far as its first argument says; empty: it does not.
+std::vector<uint32_t> writtenBy(const graph::Node& node) {
+  std::vector<uint32_t> storages;
+  PyObject* args = node.args.get();
+  if (!node.mutates || args == nullptr || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) == 0)
+    return storages;
+  graph::forEachStandIn(PyTuple_GET_ITEM(args, 0), [&](graph::StandIn* used) {
+    if (used->meta == nullptr) return;
+    const uint32_t storage = used->meta->storage_id;
+    const bool fills = node.meta != nullptr && node.meta->storage_id == storage;
+    if (!node.random || fills) storages.push_back(storage);
+  });
+  return storages;
+}
+
 // Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to
-// none. Whether there are calls that may raise.
+// none. What is written where another call writes later leads to nothing, for all that is known. Whether there are
+// calls that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
+  // as outputs: their values are those of inputs at the end
+  std::unordered_set<const graph::Node*> of_no_use;
+  std::unordered_set<uint32_t> of_inputs, written_later;
+  for (const graph::Node* input : graph.inputs()) {
+    if (input->meta != nullptr) of_inputs.insert(input->meta->storage_id);
+  }
   std::vector<graph::Node*> raising, drawing, all;
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
     if (graph::mayRaiseOnData(node)) raising.push_back(&node);
     if (node.random) drawing.push_back(&node);
-    if (!node.mutates && needed.count(&node) == 0) continue;
+    const std::vector<uint32_t> storages = writtenBy(node);
+    // Functions that graphs call go where nobody uses their results, whatever is inside of them.
+    bool stays = node.mutates && storages.empty() && (node.sets_mode || node.check);
+    for (uint32_t storage : storages) {
+      stays |= written_later.insert(storage).second;
+      if (of_inputs.count(storage) != 0) of_no_use.insert(&node);
+    }
+    if (!stays && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
     graph::forEachStandIn(node.args.get(), use);
     graph::forEachStandIn(node.kwargs.get(), use);
   }
   auto keep = [&](const std::vector<graph::Node*>& nodes) {
     for (graph::Node* node : nodes) {
-      if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
+      if (node->meta == nullptr || of_no_use.count(node) != 0) continue;
+      if (needed.insert(node).second) graph.addOutput(node);
     }
   };
   keep(raising);
@@ -87,8 +135,9 @@ bool describeEffects(graph::Graph& graph, bool as_it_is, Entry& entry) {
     draws |= node.random;
     sets_modes |= node.sets_mode;
     const bool undone = (node.sets_mode && has_checks) || (can_redraw && drawsByDefault(node));
-    entry.has_effects |= node.written || (node.mutates && !node.repeatable && !undone);
-    entry.unseen_effects |= node.mutates && !node.repeatable && !node.random && !node.sets_mode &&
+    const bool repeatable = node.repeatable || (node.mutates && onlyComputes(node));
+    entry.has_effects |= node.written || (node.mutates && !repeatable && !undone);
+    entry.unseen_effects |= node.mutates && !repeatable && !node.random && !node.sets_mode &&
                             !writesToInput(node, storages);
   }
   if (draws) entry.drawn = drawnBy(graph);

@@ -13,6 +13,7 @@
 #include "tensor/meta_of.h"
 #include "tensor/torch_function.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <algorithm>
 #include <chrono>
 #include <torch/csrc/autograd/python_variable.h>
@@ -371,6 +372,21 @@ PyObject* becomeFromPython(PyObject*, PyObject* args) {
   return Py_NewRef(tensor);
 }
 
+constexpr const char* kThreadState = "stator.thread_state";
+
+PyObject* threadState(PyObject*, PyObject*) {
+  return PyCapsule_New(new at::ThreadLocalState, kThreadState, [](PyObject* capsule) {
+    delete static_cast<at::ThreadLocalState*>(PyCapsule_GetPointer(capsule, kThreadState));
+  });
+}
+
+PyObject* setThreadState(PyObject*, PyObject* capsule) {
+  void* state = PyCapsule_GetPointer(capsule, kThreadState);
+  if (state == nullptr) return nullptr;
+  at::ThreadLocalState::setThreadLocalState(*static_cast<at::ThreadLocalState*>(state));
+  Py_RETURN_NONE;
+}
+
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
@@ -378,6 +394,9 @@ PyMethodDef shapes_methods[] = {
      "Tensor.as_subclass, past any __torch_function__."},
     {"become", becomeFromPython, METH_VARARGS,
      "Makes a plain tensor an instance of a subclass, in place."},
+    {"thread_state", threadState, METH_NOARGS,
+     "torch's state of this thread, for set_thread_state."},
+    {"set_thread_state", setThreadState, METH_O, "Puts torch's state of this thread back."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
     {"infer_symbolic", inferSymbolic, METH_VARARGS,

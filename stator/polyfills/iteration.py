@@ -13,40 +13,52 @@ def by_index(sequence):
         index += 1
 
 
-def _group(shared, key):
-    # `shared` is [iterator, key function, item under way or nothing, its key, number of the group, whether the iterator
-    # has ended].
-    number = shared[4]
-    while shared[4] == number and not shared[5]:
-        yield shared[2]
-        for shared[2] in shared[0]:
+class _Groups:
+    """What groupby and its groups share: CPython's fields, with `has_value` for a value and key that are there."""
+
+    def __init__(self, iterable, key):
+        self.iterator = iter(iterable)
+        self.function = key
+        self.has_value = False
+        self.value = self.key = None
+        self.number = 0  # of the group that may go on
+
+    def step(self):
+        """Whether there is a next value."""
+        for value in self.iterator:
             break
         else:
-            shared[5] = True
+            return False
+        self.key = value if self.function is None else self.function(value)
+        self.value = value
+        self.has_value = True
+        return True
+
+
+def _group(shared, key, number):
+    while shared.number == number:
+        if not shared.has_value and not shared.step():
             return
-        shared[3] = shared[2] if shared[1] is None else shared[1](shared[2])
-        if not (shared[3] == key):
-            shared[4] = number + 1
+        if not (key is shared.key or key == shared.key):
+            return
+        value = shared.value
+        shared.has_value = False
+        shared.value = shared.key = None
+        yield value
+
+
+def _groups(shared):
+    first = True
+    key = None
+    while True:
+        shared.number += 1
+        while not shared.has_value or not (first or not (key is shared.key or key == shared.key)):
+            if not shared.step():
+                return
+        first = False
+        key = shared.key
+        yield key, _group(shared, key, shared.number)
 
 
 def groupby(iterable, key=None):
-    shared = [iter(iterable), key, None, None, 0, False]
-    for shared[2] in shared[0]:
-        break
-    else:
-        return
-    shared[3] = shared[2] if key is None else key(shared[2])
-    while not shared[5]:
-        number = shared[4]
-        current = shared[3]
-        yield current, _group(shared, current)
-        # What the program left of the group is passed over.
-        while shared[4] == number and not shared[5]:
-            for shared[2] in shared[0]:
-                break
-            else:
-                shared[5] = True
-                break
-            shared[3] = shared[2] if key is None else key(shared[2])
-            if not (shared[3] == current):
-                shared[4] = number + 1
+    return _groups(_Groups(iterable, key))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import idioms, tensors, wild, written
+from tests.fuzz import idioms, own_ways, tensors, wild, written
 from tests.fuzz.generate import generate
 from tests.fuzz.shrink import shrink
 from tests.python.differential import compare, prepare_process
@@ -82,7 +82,17 @@ class Judge:
                     return []  # it does not agree with itself, or made smaller no longer
             except Exception:
                 return []  # it cannot be made: a step of it fails
-            return compare(program, self._frontend, fresh_calls=2, repeated_calls=1).differences
+            found = compare(program, self._frontend, fresh_calls=2, repeated_calls=1).differences
+            return self._ours(program, found) if self.backend and found else found
+
+    def _ours(self, program: Program, found: list[str]) -> list[str]:
+        """The differences that are not the backend's own; with the front end that other people use, none is ours."""
+        found = own_ways.not_by_words(found)
+        if not found or self.frontend_name != "stator":
+            return found
+        watched = own_ways.Watched(self.backend)
+        compare(program, frontend("stator", watched), fresh_calls=2, repeated_calls=1)
+        return [] if watched.differs else found
 
 
 def outcome(result: list[str] | None, failure: str | None) -> tuple[str, list[str]] | None:

@@ -79,7 +79,7 @@ def _is_tensor_op(node: torch.fx.Node) -> bool:
 class Stator:
     name = "stator"
 
-    def __init__(self, backend: str | None = None) -> None:
+    def __init__(self, backend: Any = None) -> None:
         os.environ.setdefault("STATOR_STRICT", "1")
         try:
             import stator
@@ -117,15 +117,16 @@ class Dynamo:
 
     name = "dynamo"
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str | None = None) -> None:
         import torch._dynamo  # noqa: F401
         from torch._dynamo.utils import counters
 
         self._counters = counters
         self._counting = _Counting()
+        self._backend: Any = backend or self._counting
 
     def compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return torch.compile(fn, backend=self._counting)
+        return torch.compile(fn, backend=self._backend)
 
     def reset(self) -> None:
         torch._dynamo.reset()
@@ -138,11 +139,11 @@ class Dynamo:
         return 0
 
 
-def frontend(name: str, backend: str | None = None) -> Any:
+def frontend(name: str, backend: Any = None) -> Any:
     if name == "eager":
         return Eager()
     if name == "dynamo":
-        return Dynamo()
+        return Dynamo(backend)
     if name == "stator":
         return Stator(backend)
     raise ValueError(f"no front end is called {name!r}; there are eager, stator, dynamo")

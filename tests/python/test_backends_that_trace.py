@@ -3,6 +3,8 @@ written twice."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -77,10 +79,95 @@ def _add_to_first(rows: torch.Tensor) -> torch.Tensor:
     return rows * 2
 
 
+def fills_between_wrong_bounds(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    try:
+        x.uniform_(2, 1)
+    except RuntimeError:
+        return y + 1
+    return y
+
+
+def draws_with_a_negative_deviation(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    try:
+        x.normal_(2, -1)
+    except RuntimeError as error:
+        return x * 2 + ("std" in str(error))
+    return x
+
+
+def subtracts_a_bool(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    seen = [1]
+    try:
+        x.sub_(True)
+        seen.append(2)
+    except RuntimeError:
+        return x * len(seen)
+    return x
+
+
+def scatters_over_a_mask_of_another_size(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    x.masked_scatter_(torch.ones(4, dtype=torch.bool), torch.ones(4))
+    return x
+
+
+def picks_before_all_is_written_anew(x: torch.Tensor) -> torch.Tensor:
+    """The row that is not there goes into what the next line forgets."""
+    x.add_(torch.nn.functional.embedding(torch.tensor([5]), torch.ones(3, x.size(0)))[0])
+    x.zero_()
+    return x * 2
+
+
+def writes_without_gradients_and_with(x: torch.Tensor) -> torch.Tensor:
+    """AOTAutograd mixes results up where one is an input that was written without gradients."""
+    p = torch._dynamo.graph_break() or torch.nn.Parameter(x + 1)
+    return _writes_both(x, p, torch.zeros(x.size(0)))
+
+
+def _writes_both(x: torch.Tensor, p: torch.nn.Parameter, buffer: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.graph_break()
+    with torch.no_grad():
+        y = x - 1
+        p.index_fill_(0, torch.tensor([0]), 7.0)
+    buffer[:] = p
+    return y
+
+
+class _Triples(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 3
+
+
+def draws_for_a_function_that_nobody_uses(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)
+    _Triples.apply(torch.nn.functional.dropout(x.requires_grad_(), 0.5))
+    return x * torch.rand(x.shape)
+
+
+def picks_beside_an_autograd_function(x: torch.Tensor) -> torch.Tensor:
+    seen = []
+    try:
+        seen.append(1)
+        x.index_add_(0, torch.tensor([7]), torch.ones(1))
+        return _Triples.apply(x)
+    except IndexError:
+        return x + len(seen)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
     "function",
     [
+        draws_for_a_function_that_nobody_uses,
+        picks_beside_an_autograd_function,
         goes_nowhere,
         divides_behind_a_write,
         divides_before_a_write,
@@ -88,6 +175,12 @@ def _add_to_first(rows: torch.Tensor) -> torch.Tensor:
         writes_one_tensor_twice,
         writes_a_part_twice,
         writes_to_a_row_of_an_expanded_tensor,
+        fills_between_wrong_bounds,
+        draws_with_a_negative_deviation,
+        subtracts_a_bool,
+        scatters_over_a_mask_of_another_size,
+        picks_before_all_is_written_anew,
+        writes_without_gradients_and_with,
     ],
 )
 def test_same_as_eager(function: Callable[..., Any], backend: str) -> None:
@@ -161,3 +254,94 @@ def test_a_double_of_one_element_behind_a_break() -> None:
         expected.sum().backward()
         assert torch.equal(result, expected)
         assert torch.equal(x.grad, other.grad)
+
+
+def test_a_backend_that_declines() -> None:
+    """The graph runs as it was captured, with eager's effects."""
+    asked = []
+
+    def declines(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        asked.append(graph)
+        raise stator.exc.SkipFrame
+
+    def writes(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+    compiled = stator.compile(writes, backend=declines)
+    for _ in range(2):
+        assert outcome(compiled, torch.ones(3)) == outcome(writes, torch.ones(3))
+    assert len(asked) == 1
+
+
+def test_modes_end_where_a_backend_fails_inside_of_them() -> None:
+    """A view in inference_mode is what AOTAutograd does not trace: the thread is as it was."""
+
+    def views(x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            y = x.detach()
+            x[::2] = 0
+        return y
+
+    def state() -> tuple[Any, ...]:
+        keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+        return *(key.raw_repr() for key in keys), torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    before = state()
+    with pytest.raises(stator.exc.BackendCompilerFailed, match="version_counter"):
+        stator.compile(views, backend="aot_eager")(torch.ones(4))
+    assert state() == before
+    assert torch.ones(2, requires_grad=True).mul(2).requires_grad
+
+
+def _ends_by_finally(x: torch.Tensor) -> None:
+    try:
+        raise ValueError
+    finally:
+        x.mul_(2)
+
+
+def _ends_by_two(x: torch.Tensor) -> None:
+    try:
+        _ends_by_finally(x)
+    finally:
+        x.add_(1)
+
+
+def _ends_by_except(x: torch.Tensor) -> None:
+    try:
+        try:
+            raise ValueError
+        except ValueError:
+            x.mul_(2)
+    except TypeError:
+        x.add_(1)
+
+
+@pytest.mark.parametrize("function", [_ends_by_finally, _ends_by_two, _ends_by_except])
+def test_no_exception_is_handled_behind_a_backend_that_fails(function: Callable[..., Any]) -> None:
+    """The error comes where a handler begins or ends."""
+
+    def fails(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        raise RuntimeError("no")
+
+    with contextlib.suppress(stator.exc.BackendCompilerFailed):
+        stator.compile(function, backend=fails)(torch.ones(3))
+    assert sys.exc_info() == (None, None, None)
+
+
+def test_a_backend_that_counts_up_what_the_program_reads() -> None:
+    """AOTAutograd registers hooks: a program that does so too reads another number than its capture did."""
+    layer = torch.nn.Linear(2, 2)
+
+    def registers(x: torch.Tensor) -> torch.Tensor:
+        handle = layer.register_forward_hook(lambda module, arguments, out: out * 2)
+        y = layer(x)
+        handle.remove()
+        return y + 1
+
+    before = stator.stats()["graphs"]
+    compiled = stator.compile(registers, backend="aot_eager")
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), layer(torch.ones(2)) * 2 + 1)
+    assert stator.stats()["graphs"] > before

@@ -89,6 +89,30 @@ def itertools_groupby_pairwise_tee():
     return Case(f, vec())
 
 
+@program(full=2)
+def groups_that_are_left_behind():
+    """A group ends when the next one begins, keys that are one object are equal, and what cannot be iterated is refused at once."""
+    nan = float("nan")
+
+    def f(x):
+        groups = itertools.groupby([1, 1, 2])
+        unseen = next(groups)[1]
+        next(groups)
+        others = itertools.groupby("aab")
+        _, begun = next(others)
+        first = next(begun)
+        _, last = next(others)
+        try:
+            itertools.groupby(5)
+        except TypeError as error:
+            refused = str(error)
+        same = [len(list(group)) for _, group in itertools.groupby([nan, nan, 1.0])]
+        by_shape = [len(list(group)) for _, group in itertools.groupby([x, x * 2, x[:1]], key=lambda t: t.shape)]
+        return x + 1, list(unseen), first, list(begun), list(last), refused, same, by_shape
+
+    return Case(f, vec())
+
+
 @program(full=1)
 def itertools_object_returned():
     def f(x):
