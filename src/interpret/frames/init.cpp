@@ -50,6 +50,7 @@ bool initTracer() {
   registerClasses();
   registerLogging();
   registerWarnings();
+  registerTypeParameters();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

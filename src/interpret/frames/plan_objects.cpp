@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "interpret/core/known.h"
 #include "interpret/frames/plan_builder.h"
+#include "interpret/library/type_parameters.h"
 #include "interpret/objects/class_attributes.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/instance_attributes.h"
@@ -222,6 +223,14 @@ std::optional<Register> PlanBuilder::nativeInstance(PyObject* object) {
   }
   if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
   if (isGraphModule(object)) return fail(object);  // a function that the graph calls
+  if (PyObject* recipe = typeParameterRecipe(t_, object)) {
+    std::vector<Register> operands = sequence(recipe);
+    operands.erase(operands.begin());
+    Register result =
+        add(PlanOp::kCall, object, newRef(PyTuple_GET_ITEM(recipe, 0)), std::move(operands));
+    fillAttributes(result, object);
+    return result;
+  }
   if (type->tp_name == std::string_view("SdpaParams") &&
       known::isOwnObject(type_object, "stator.polyfills.contexts.SdpaParams"))
     return attentionParameters(object);

@@ -17,6 +17,7 @@ void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerSetMethods();
+void registerTypeParameters();
 void registerTypes();
 void registerWarnings();
 
