@@ -50,6 +50,7 @@ bool initTracer() {
   registerClasses();
   registerLogging();
   registerWarnings();
+  registerWeakReferences();
   registerTypeParameters();
   registerTypes();
   registerExceptions();

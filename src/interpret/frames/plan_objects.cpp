@@ -42,6 +42,12 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
     PyErr_Clear();
     return;
   }
+  // `self.__dict__ = self`, or a dict that the program has by itself too.
+  const values::Info* known = t_.values.find(dict.get());
+  if (dict.get() == object || (known != nullptr && known->attributes_of != object)) {
+    fill(PlanOp::kAttributeSet, {target, value(dict.get())}, newRef(names().dunder_dict));
+    return;
+  }
   PyObject *name = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(dict.get(), &position, &name, &item)) {

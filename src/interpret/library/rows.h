@@ -20,5 +20,6 @@ void registerSetMethods();
 void registerTypeParameters();
 void registerTypes();
 void registerWarnings();
+void registerWeakReferences();
 
 }  // namespace stator::interpret

@@ -412,3 +412,17 @@ def f(x):
 """
     exec(compile(text, "<type parameters>", "exec"), space)
     return Case(space["f"], vec())
+
+
+@program(full=1)
+def functions_that_wrap_classes():
+    """The class's dict becomes the function's, with names that functions have elsewhere."""
+
+    def f(x):
+        def wrapper(*args):
+            return x * 2
+
+        functools.update_wrapper(wrapper, Held)
+        return wrapper(), wrapper, wrapper.__name__, "__doc__" in wrapper.__dict__, len(wrapper.__dict__)
+
+    return Case(f, vec())
