@@ -6,8 +6,8 @@
 Each module runs in processes of its own, forked from one that has torch imported: as it is, and with every test, setUp
 and tearDown compiled (backend eager). Without names all modules of Lib/test are taken that come to an end within ten
 minutes as they are; which those are is found out once, and tests that fail then are not asked. What came of a module is
-kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on where it was
-(--again: does not). --part takes a part of the modules that are quick and were equal whenever they were run
+kept in build/cpython/results-<version>.json with a mark of the binary, so that a run that was stopped goes on where it
+was (--again: does not). --part takes a part of the modules that are quick and were equal whenever they were run
 (tools/cpython_quick.txt: module, seconds), another one each day: for CI. What differs for a known reason is in
 tools/cpython_causes.txt. --table writes all results down. --steps: what does not pay to be captured is run by the
 driver, instruction by instruction, where a program's frames go back to CPython's loop; it takes many times as long, and
@@ -48,7 +48,12 @@ import test
 from test import support
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = Path(os.environ.get("STATOR_TEST_RESULTS", ROOT / "build" / "cpython" / "results.json"))
+KEPT = Path(
+    os.environ.get(
+        "STATOR_TEST_RESULTS",
+        ROOT / "build" / "cpython" / f"results-{sys.version_info[0]}.{sys.version_info[1]}.json",
+    )
+)
 # A day's part of those that are quick, for CI: seconds of the processor's time, both runs together.
 PART = 40
 # So many times its limit of the processor's time a run may take by the clock.

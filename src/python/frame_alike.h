@@ -45,6 +45,9 @@ STATOR_HOT PyObject* stator_handled_exception(void) { return thread()->exc_info-
 
 void stator_set_handled_exception(PyObject* value) {
   _PyErr_StackItem* item = thread()->exc_info;
+#if PY_MINOR_VERSION >= 13
+  if (value == Py_None) value = NULL;  // up to 3.12 None is no exception either
+#endif
   PyObject* old = item->exc_value;
   item->exc_value = Py_XNewRef(value);
   Py_XDECREF(old);

@@ -364,7 +364,7 @@ PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
   return _PyExc_PrepReraiseStar(original, raised);
 }
 
-// lambda a, b: CALL_INTRINSIC_n(a, b)
+// lambda a, b: CALL_INTRINSIC_n(a, b), as code that is never captured by itself (known/code_policy.cpp)
 static PyObject* make_intrinsic(int arity, int which) {
   const char two[] = {(char)RESUME,       0, (char)LOAD_FAST,        0,
                       (char)LOAD_FAST,    1, (char)CALL_INTRINSIC_2, (char)which,
@@ -379,8 +379,9 @@ static PyObject* make_intrinsic(int arity, int which) {
   Py_XDECREF(globals);
   PyObject* old = function != NULL ? PyObject_GetAttrString(function, "__code__") : NULL;
   PyObject* replace = old != NULL ? PyObject_GetAttrString(old, "replace") : NULL;
-  PyObject* change = arity == 2 ? Py_BuildValue("{s:y#}", "co_code", two, (Py_ssize_t)sizeof two)
-                                : Py_BuildValue("{s:y#}", "co_code", one, (Py_ssize_t)sizeof one);
+  PyObject* change = Py_BuildValue("{s:y#,s:s}", "co_code", arity == 2 ? two : one,
+                                   (Py_ssize_t)(arity == 2 ? sizeof two : sizeof one),
+                                   "co_filename", "<frozen stator>");
   PyObject* nothing = PyTuple_New(0);
   PyObject* made = replace != NULL && change != NULL && nothing != NULL
                        ? PyObject_Call(replace, nothing, change)

@@ -7,6 +7,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/loop.h"
+#include "python/generators.h"
 
 namespace stator::interpret {
 
@@ -184,7 +185,10 @@ Out closeGenerator(Tracer& tracer, PyObject* object) {
   if (!item.ok()) return item;
   if (item.get() != nullptr)
     return tracer.raiseNew(PyExc_RuntimeError, "generator ignored GeneratorExit");
-  return newRef(Py_None);
+  if (!kCloseGivesResult || generator->sources->empty()) return newRef(Py_None);
+  Ref<> returned = generator->sources->front();
+  generator->sources->clear();  // what it returned was told once
+  return returned ? returned : newRef(Py_None);
 }
 
 }  // namespace stator::interpret

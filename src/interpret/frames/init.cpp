@@ -50,6 +50,8 @@ bool initTracer() {
   registerClasses();
   registerLogging();
   registerWarnings();
+  registerWeakReferences();
+  registerTypeParameters();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

@@ -6,6 +6,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/frames/handlers.h"
 #include "interpret/frames/loop.h"
+#include "interpret/library/type_parameters.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
@@ -17,6 +18,7 @@
 #include "interpret/tensors/checks.h"
 #include "python/frame.h"
 #include "python/instructions.h"
+#include "python/type_parameters.h"
 
 #include <optional>
 
@@ -287,13 +289,24 @@ Flow callIntrinsic1(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     PyException_SetContext(error.get(), Py_NewRef(exception));
     return deliver(tracer, frame, std::move(error), 1);
   }
+  if (instr.oparg >= kIntrinsicTypeVar && instr.oparg <= kIntrinsicTypeVarTuple)
+    return deliver(tracer, frame, makeTypeParameter(tracer, instr.oparg, frame.top()), 1);
   return tracer.breakWith(Reason::kUnsupportedOpcode,
                           instr.oparg == kIntrinsicPrint        ? "an interactive expression"
                           : instr.oparg == kIntrinsicImportStar ? "import *"
                                                                 : "type parameters");
 }
 
-Flow callIntrinsic2(Tracer& tracer, SymbolicFrame&, const Instr&) {
+Flow callIntrinsic2(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (instr.oparg == kIntrinsicSetTypeParams && tracer.isMade(frame.top(1))) {
+    static PyObject* const name = PyUnicode_InternFromString("__type_params__");
+    STATOR_VALUE(parameters, contents(tracer, frame.top()));
+    if (PyObject_SetAttr(frame.top(1), name, parameters.get()) != 0)
+      return tracer.raiseCurrentError();
+    frame.drop();
+    advance(frame);
+    return Flow::kOk;
+  }
   return tracer.breakWith(Reason::kUnsupportedOpcode, "type parameters");
 }
 

@@ -90,6 +90,12 @@ bool PlanBuilder::madeHere(PyObject* object) {
   return info != nullptr && info->origin == values::Origin::kMade;
 }
 
+// A TypeVar is equal to nothing but itself: each call of the program makes another one.
+bool PlanBuilder::isNewTypeParameter(PyObject* object) {
+  return isTypingObject(object) && madeHere(object) &&
+         Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
 Register PlanBuilder::fail(PyObject* object) {
   failed_ = true;
   values::Info* info = t_.values.find(object);
@@ -151,7 +157,8 @@ Register PlanBuilder::build(PyObject* object) {
   if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) ||
       PyCode_Check(object) || (isEnumMember(object) && !madeHere(object)) ||
       type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
-      type == &PyMemberDescr_Type || type == &PyProperty_Type || isOpaqueConstant(object)) {
+      type == &PyMemberDescr_Type || type == &PyProperty_Type ||
+      (isOpaqueConstant(object) && !isNewTypeParameter(object))) {
     return constant(object);
   }
   return instance(object);

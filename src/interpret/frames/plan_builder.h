@@ -50,6 +50,7 @@ class PlanBuilder {
   // A tuple may hold itself by way of a list: then it has been made on the way to its own items.
   breaks::Register tuple(PyObject* object);
   bool madeHere(PyObject* object);
+  bool isNewTypeParameter(PyObject* object);
   breaks::Register constant(PyObject* object) {
     return add(breaks::PlanOp::kConstant, object, newRef(object));
   }

@@ -105,6 +105,15 @@ Register PlanBuilder::function(PyObject* object) {
   } else if (raw->func_annotations != nullptr) {
     attribute("__annotations__", raw->func_annotations);
   }
+  // Of `def f[T]()`; CPython 3.11 has no such field.
+  static PyObject* const field =
+      _PyType_Lookup(&PyFunction_Type, PyUnicode_InternFromString("__type_params__"));
+  if (field != nullptr) {
+    Ref<> parameters = stealRef(
+        Py_TYPE(field)->tp_descr_get(field, object, reinterpret_cast<PyObject*>(&PyFunction_Type)));
+    if (!parameters) throw PythonError();
+    if (PyTuple_GET_SIZE(parameters.get()) > 0) attribute("__type_params__", parameters.get());
+  }
   if (raw->func_dict != nullptr) {
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;

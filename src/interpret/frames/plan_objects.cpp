@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "interpret/core/known.h"
 #include "interpret/frames/plan_builder.h"
+#include "interpret/library/type_parameters.h"
 #include "interpret/objects/class_attributes.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/instance_attributes.h"
@@ -39,6 +40,12 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
   Ref<> dict = stealRef(PyObject_GenericGetDict(object, nullptr));
   if (!dict) {
     PyErr_Clear();
+    return;
+  }
+  // `self.__dict__ = self`, or a dict that the program has by itself too.
+  const values::Info* known = t_.values.find(dict.get());
+  if (dict.get() == object || (known != nullptr && known->attributes_of != object)) {
+    fill(PlanOp::kAttributeSet, {target, value(dict.get())}, newRef(names().dunder_dict));
     return;
   }
   PyObject *name = nullptr, *item = nullptr;
@@ -222,6 +229,14 @@ std::optional<Register> PlanBuilder::nativeInstance(PyObject* object) {
   }
   if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
   if (isGraphModule(object)) return fail(object);  // a function that the graph calls
+  if (PyObject* recipe = typeParameterRecipe(t_, object)) {
+    std::vector<Register> operands = sequence(recipe);
+    operands.erase(operands.begin());
+    Register result =
+        add(PlanOp::kCall, object, newRef(PyTuple_GET_ITEM(recipe, 0)), std::move(operands));
+    fillAttributes(result, object);
+    return result;
+  }
   if (type->tp_name == std::string_view("SdpaParams") &&
       known::isOwnObject(type_object, "stator.polyfills.contexts.SdpaParams"))
     return attentionParameters(object);

@@ -15,7 +15,6 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
-#include "interpret/objects/drops.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/scalars.h"
@@ -208,29 +207,6 @@ Out importByName(Tracer& t, const Args& args) {
   // None stands where an import is to fail.
   if (!module || module.get() == Py_None) return t.breakWith(Reason::kCallsOutside, "an import");
   return module;
-}
-
-// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. CPython gives out the
-// one that there is; the trace's has a callback, so that it is nobody else's, and stands for the program's as long as
-// that has none.
-Out weakReference(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || args.positional != 1)
-    return t.breakWith(Reason::kCallsOutside, "weakref.ref() with a callback");
-  values::Info* info = t.values.find(args.values[0]);
-  if (info == nullptr || info->origin != values::Origin::kOutside || info->stand_in ||
-      info->unpacked || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(args.values[0])) ||
-      mayBeGone(t, args.values[0]))
-    return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what the trace may drop");
-  Ref<> all = stealRef(PyObject_CallOneArg(torchObject("_weakref.getweakrefs"), args.values[0]));
-  if (!all) return t.raiseCurrentError();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) {
-    PyObject* there = PyList_GET_ITEM(all.get(), i);
-    if (t.isMade(there)) return newRef(there);
-    const auto* reference = reinterpret_cast<PyWeakReference*>(there);
-    if (PyWeakref_CheckRefExact(there) && reference->wr_callback == nullptr)
-      return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what has one already");
-  }
-  return fromNativeMade(t, stealRef(PyWeakref_NewRef(args.values[0], builtinFunction("id"))));
 }
 
 // warnings._filters_mutated(): a counter goes up, which the plan sees to.
@@ -561,7 +537,6 @@ void registerLibrary() {
   registerHandler("_abc._abc_subclasscheck", abcSubclassCheck);
   registerHandler("importlib.import_module", importByName<false>);
   registerHandler("builtins.__import__", importByName<true>);
-  registerHandler("weakref.ref", weakReference);
   registerHandler("warnings._filters_mutated", filtersMutated);
   registerHandler("typing._caller", callersModule);
   registerTypingSubscripts();

@@ -17,7 +17,9 @@ void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerSetMethods();
+void registerTypeParameters();
 void registerTypes();
 void registerWarnings();
+void registerWeakReferences();
 
 }  // namespace stator::interpret

@@ -263,6 +263,9 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
                               "a new object with a __dict__ from outside");
     if (tracer.isMade(object) && kind == &PyGetSetDescr_Type) {
       if (PyObject_GenericSetAttr(object, name, value) != 0) return tracer.raiseCurrentError();
+      // A dict that the program has by itself: the object is made again with that one.
+      if (value != nullptr && PyDict_CheckExact(value) && tracer.values.find(value) == nullptr)
+        tracer.values.addMade(value, tracer.frames.instruction());
       return Flow::kOk;
     }
     return tracer.breakWith(Reason::kUnsupportedMutation,

@@ -411,7 +411,7 @@ Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
     if (utf8OrNull(args.name(i)) == nullptr)
       return tracer.breakWith(Reason::kUnsupportedTensorOp, "a keyword that no encoding knows");
   }
-  if (tracer.torch_function.relevant()) {
+  if (tracer.torch_function.relevant() || hasUnreadOverloaded(tracer, args)) {
     bool handled = false;
     Out out = dispatchTorchFunction(tracer, op, target, args, handled);
     if (handled || !out.ok()) return out;

@@ -164,6 +164,20 @@ bool hasOverloaded(Tracer& tracer, const Args& args) {
   return !overloaded.empty();
 }
 
+bool hasUnreadOverloaded(Tracer& tracer, const Args& args) {
+  for (PyObject* value : args.values) {
+    if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) continue;
+    const values::Info* info = tracer.values.find(value);
+    if (info == nullptr || info->origin != values::Origin::kOutside || info->shadow) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(value, i);
+      if (!values::isScalar(item) && !PyType_Check(item) && isOverloadedType(Py_TYPE(item)))
+        return true;
+    }
+  }
+  return false;
+}
+
 // torch asks numbers, names and sequences of a class of their own for __torch_function__.
 bool answersForAll(Tracer& tracer, PyObject* value) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");

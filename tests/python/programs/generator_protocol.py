@@ -1,5 +1,6 @@
 """Generators by their whole protocol: send, throw, close, `yield from`, half consumed from outside, given back to the program."""
 
+import sys
 import types
 
 from tests.python.programs import Case, program, vec
@@ -270,5 +271,51 @@ def infinite_generators():
         more = [y for y, _ in zip(g, range(2), strict=False)]
         pairs = dict(zip("ab", g, strict=False))
         return some, more, pairs, next(g)
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def closing_gives_what_is_returned():
+    """From CPython 3.13 on."""
+
+    def values(x):
+        try:
+            yield x
+        except GeneratorExit:
+            return x * 2
+
+    def f(x):
+        it = values(x)
+        first = next(it)
+        return it.close(), it.close(), first + 1
+
+    return Case(f, vec())
+
+
+@program()
+def handled_by_who_resumes():
+    def values(x, seen):
+        seen.append(repr(sys.exception()))
+        print(end="")
+        yield x + 1
+        seen.append(repr(sys.exception()))
+        try:
+            raise TypeError("inner")
+        except TypeError as error:
+            seen.append((repr(sys.exception()), str(error)))
+        print(end="")
+        yield x + 2
+
+    def f(x):
+        seen = []
+        it = values(x, seen)
+        try:
+            raise ValueError("outer")
+        except ValueError:
+            print(end="")
+            one = next(it)
+            two = next(it)
+        return one, two, seen, repr(sys.exception())
 
     return Case(f, vec())

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import operator
 import re
+import sys
 import threading
 import types
 import typing
@@ -377,3 +378,51 @@ def letters_of_a_kind_of_text():
         return x + int(found.group(1)), re.sub(r"\d", "n", text), re.match("[a-z]", text), re.split(r"\.", text)
 
     return Case(f, vec(), Letters("2.13.0")).then_call(vec(), Letters("3.14"))
+
+
+@program(full=1)
+def type_variables_that_get_out():
+    """Each call of the program makes its own."""
+
+    def f(x, seen):
+        one = typing.TypeVar("one", int, str)
+        bounded = typing.TypeVar("bounded", bound=int, covariant=True)
+        one.note = "kept"
+        seen.append(one)
+        return x + 1, len(seen), one.__constraints__, bounded, bounded.__bound__, one.note, one.__module__
+
+    return Case(f, vec(), [])
+
+
+@program(full=1)
+def functions_with_type_parameters():
+    """CPython 3.11 does not know the brackets."""
+    parameters = "[T, **P, *Ts]" if sys.version_info >= (3, 12) else ""
+    space = {"__name__": __name__, "functools": functools}
+    text = f"""
+def f(x):
+    def scaled{parameters}(a, by: "T" = 2):
+        return a * by
+
+    @functools.wraps(scaled)
+    def wrapper(*args):
+        return scaled(*args)
+
+    return wrapper(x), scaled, [p.__name__ for p in getattr(wrapper, "__type_params__", ())]
+"""
+    exec(compile(text, "<type parameters>", "exec"), space)
+    return Case(space["f"], vec())
+
+
+@program(full=1)
+def functions_that_wrap_classes():
+    """The class's dict becomes the function's, with names that functions have elsewhere."""
+
+    def f(x):
+        def wrapper(*args):
+            return x * 2
+
+        functools.update_wrapper(wrapper, Held)
+        return wrapper(), wrapper, wrapper.__name__, "__doc__" in wrapper.__dict__, len(wrapper.__dict__)
+
+    return Case(f, vec())

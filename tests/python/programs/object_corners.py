@@ -2375,6 +2375,20 @@ def attrdict_made():
 
 
 @program()
+def dicts_of_new_objects_over_breaks():
+    def f(x):
+        d, apart, held = AttrDict(a=1), AttrDict(), {"z": 1}
+        apart.__dict__ = held
+        print(end="")
+        d.b = x + 1
+        apart.y = x + 2
+        print(end="")
+        return d.b, d["b"], sorted(d), d.__dict__ is d, apart.__dict__ is held, sorted(held), apart
+
+    return Case(f, vec())
+
+
+@program()
 def attrdict_given():
     def f(x, d):
         d.b = x + 1

@@ -533,3 +533,52 @@ def name_errors_say_the_name():
         return x + 1, out
 
     return Case(f, vec())
+
+
+class _Held:
+    pass
+
+
+class _Alike:
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+def _with_weak_cache(x, cache):
+    new, kept = _Held(), _Held()
+    try:
+        cache[new]
+    except KeyError as error:
+        missed = error.args[0]() is new
+    cache[new] = x * 2
+    cache[kept] = [kept]
+    return cache[new] + 1, missed, cache[kept][0] is kept
+
+
+@program(full=1)
+def weak_dicts_of_new_objects():
+    """A cache by object, of an object that the call makes."""
+    cache = weakref.WeakKeyDictionary()
+
+    def f(x):
+        return _with_weak_cache(x, cache)
+
+    return Case(f, vec())
+
+
+@program()
+def weak_dicts_of_all_objects():
+    cache = weakref.WeakKeyDictionary()
+    old = _Held()
+
+    def f(x):
+        cache[old] = 5
+        out = _with_weak_cache(x, cache)
+        one = _Alike()
+        cache[one] = 1
+        return *out, len(cache), cache[old], cache[_Alike()]
+
+    return Case(f, vec())

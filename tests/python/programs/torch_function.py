@@ -95,6 +95,17 @@ def plain_subclass():
 
 
 @program(full=1)
+def subclasses_in_lists_from_outside():
+    def f(both, again):
+        return torch.cat(both), torch.stack(again), torch.cat(again[:1])
+
+    def both():
+        return [vec(), vec().as_subclass(Plain)]
+
+    return Case(f, both(), tuple(both()))
+
+
+@program(full=1)
 def made_inside():
     def f(x):
         y = x.as_subclass(Plain)
