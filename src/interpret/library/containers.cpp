@@ -202,8 +202,11 @@ Out sequenceRemove(Tracer& t, const Args& args) {
   Py_ssize_t found = -1;
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
   if (found < 0) {
-    return t.raiseNew(PyExc_ValueError, isDeque(args.values[0]) ? "deque.remove(x): x not in deque"
-                                                                : "list.remove(x): x not in list");
+    if (!isDeque(args.values[0]))
+      return t.raiseNew(PyExc_ValueError, "list.remove(x): x not in list");
+    if (!isNativeSafe(t, args.values[1]))
+      return t.breakWith(Reason::kRaises, "a value that is not in the deque");
+    return t.raiseNew(PyExc_ValueError, "%R is not in deque", args.values[1]);
   }
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
   if (PyList_Check(target.get()))

@@ -56,7 +56,17 @@ Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char*
                             : "issubclass() arg 2 must be a class, a tuple of classes, or a union";
   if (graph::isStandIn(classinfo) || isTraceIterator(classinfo) || symbolic::isSymbol(classinfo))
     return tracer.raiseNew(PyExc_TypeError, refusal);
-  if (!stator_is_user_class(Py_TYPE(classinfo))) return Ref<>();
+  if (!stator_is_user_class(Py_TYPE(classinfo))) {
+    static PyObject* const unions = torchObject("types.UnionType");
+    const Ref<> name = stealRef(PyUnicode_InternFromString(hook));
+    if (Py_TYPE(classinfo) == &Py_GenericAliasType)
+      return tracer.raiseNew(PyExc_TypeError, "%.12s argument 2 cannot be a parameterized generic",
+                             refusal);
+    if (reinterpret_cast<PyObject*>(Py_TYPE(classinfo)) == unions ||
+        _PyType_Lookup(Py_TYPE(classinfo), name.get()) != nullptr)
+      return Ref<>();
+    return tracer.raiseNew(PyExc_TypeError, refusal);
+  }
   STATOR_VALUE(check, special(tracer, classinfo, hook));
   if (!check) {
     static PyObject* const bases = PyUnicode_InternFromString("__bases__");

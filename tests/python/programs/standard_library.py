@@ -1,5 +1,6 @@
 """itertools, functools, operator, math, copy, random, re, json and others, as programs use them."""
 
+import collections
 import copy
 import datetime
 import functools
@@ -87,6 +88,27 @@ def itertools_groupby_pairwise_tee():
         )
 
     return Case(f, vec())
+
+
+@program(full=1)
+def words_of_refusals():
+    """What is no class is refused in isinstance's words, whatever is asked about; a deque says what it does not hold."""
+
+    def said(function, *args):
+        try:
+            return function(*args)
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    def f(x, items):
+        held = collections.deque("ab", 2)
+        asked = [said(isinstance, value, 5) for value in (x, iter(items), 3)]
+        generic = [said(isinstance, value, list[int]) for value in (x, zip(items), 3)]
+        classes = said(issubclass, int, 5), said(issubclass, int, list[int]), issubclass(int, int | str)
+        unions = isinstance(iter(items), int | str), isinstance(3, int | str)
+        return x + 1, asked, generic, classes, unions, said(held.remove, 2), said(held.index, "q")
+
+    return Case(f, vec(), [1, 2])
 
 
 @program(full=2)
