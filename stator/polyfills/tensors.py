@@ -92,6 +92,14 @@ def foreach_pow(base, exponents):
     return tuple([torch.pow(base.to(exponent.dtype), exponent) for exponent in exponents])
 
 
+def _told(message):
+    """What torch says where a check fails."""
+    try:
+        torch._check_with(RuntimeError, False, message)
+    except RuntimeError as error:
+        return str(error)
+
+
 def check_tensor_all_with(error_type, cond, message=None):
     """A check that the graph makes where it can (on CPUs), and that reads the number elsewhere."""
     if not torch.is_tensor(cond):
@@ -101,4 +109,4 @@ def check_tensor_all_with(error_type, cond, message=None):
     if cond.device.type != "cpu" or torch.compiler.is_exporting():
         torch._check_with(error_type, cond._is_all_true().item(), message)
     elif not cond._is_all_true():
-        raise error_type("a check of the program on the data of a tensor")
+        raise error_type(_told(message))

@@ -294,7 +294,7 @@ _SCHEDULES = {
         lambda o: optim.lr_scheduler.SequentialLR(
             o, [optim.lr_scheduler.ConstantLR(o, 0.5, 2), optim.lr_scheduler.ExponentialLR(o, 0.9)], [3]
         ),
-        5,
+        6,
     ),
 }
 

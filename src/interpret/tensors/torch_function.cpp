@@ -507,9 +507,6 @@ Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args) {
     STATOR_VALUE(bound, fromOutside(tracer, descriptor.get(),
                                     tracer.world.child(SourceKind::kGenericAttr, source,
                                                        names().dunder_self)));
-    // a number is guarded by its value
-    if (const Source* reached = tracer.sourceOf(bound.get()))
-      tracer.world.guard(Guard{GuardKind::kIs, reached, nullptr, newRef(bound.get())});
     STATOR_VALUE(called,
                  fromOutside(tracer, name.get(),
                              tracer.world.child(SourceKind::kGenericAttr, source, names().name)));
