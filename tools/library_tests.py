@@ -1,9 +1,9 @@
 """Tests of libraries from PyPI, run as they are and with every test compiled: tools/library_tests.py [LIBRARY ...].
 
 Each test has to come out the same: what a library's authors check is real code that nobody here has looked at. Sources
-are downloaded once, to build/library_tests; what they need beyond torch is installed into an environment there, over the
-one of this interpreter. Prints one line for each library and the tests that differ; what was printed by both runs is
-kept beside the sources.
+are downloaded once, to build/library_tests; what they need beyond torch is installed into an environment there, over
+the one of this interpreter. Prints one line for each library and the tests that differ; what was printed by both runs
+is kept beside the sources.
 """
 
 import argparse
@@ -28,7 +28,7 @@ LIBRARIES = {
     "toolz": ("", []),
     "einops": ("", []),
 }
-PLUGIN = '''
+PLUGIN = """
 import inspect
 
 import pytest
@@ -52,7 +52,7 @@ def pytest_runtest_call(item):
 
 def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"{compiled} tests compiled")
-'''
+"""
 OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.M)
 
 
@@ -78,7 +78,19 @@ def install(python, *packages):
 def sources(python, library):
     folder = FOLDER / library
     if not folder.exists():
-        command = [python, "-m", "pip", "download", "-qq", "--no-deps", "--no-binary", library, "-d", str(FOLDER), library]
+        command = [
+            python,
+            "-m",
+            "pip",
+            "download",
+            "-qq",
+            "--no-deps",
+            "--no-binary",
+            library,
+            "-d",
+            str(FOLDER),
+            library,
+        ]
         subprocess.run(command, check=True)
         name = library.replace("-", "[-_]")
         archive = next(path for path in FOLDER.glob("*.tar.gz") if re.match(rf"{name}-\d", path.name))
@@ -92,7 +104,19 @@ def sources(python, library):
 
 def outcomes(python, library, tests, with_plugin):
     shown = {"PYTHONPATH": f"{FOLDER}:{ROOT}", "STATOR_STRICT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [python, "-X", "faulthandler", "-m", "pytest", "-q", "-rA", "--tb=short", "-p", "no:cacheprovider", str(tests)]
+    command = [
+        python,
+        "-X",
+        "faulthandler",
+        "-m",
+        "pytest",
+        "-q",
+        "-rA",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        str(tests),
+    ]
     command += ["-p", "compile_every_test"] if with_plugin else []
     run = subprocess.run(command, cwd=FOLDER / library, env=os.environ | shown, capture_output=True, text=True)
     (FOLDER / f"{library}.{'compiled' if with_plugin else 'plain'}.txt").write_text(run.stdout + run.stderr)

@@ -155,3 +155,25 @@ def test_an_empty_cell_is_known_to_be_empty():
         for cell in [*order, *order]:
             assert compiled(cell) == program(cell)
         stator.reset()
+
+
+class Text(str):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+@pytest.mark.parametrize("expression", ["value[0:1]", "ord(value)", "range(value)", "chr(value)"])
+def test_errors_name_the_programs_own_classes(expression):
+    world = {}
+    exec(
+        f"def program(x, value):\n    try:\n        return x + 1, {expression}\n    except Exception as error:\n"
+        "        return x - 1, type(error), str(error)\n",
+        world,
+    )
+    program, x = world["program"], torch.ones(2)
+    compiled = stator.compile(program, backend="eager")
+    for value in (Text("ab"), Table(a=1), {"a": 1}, [1], Text("cd"), Table()):
+        assert compiled(x, value)[1:] == program(x, value)[1:]

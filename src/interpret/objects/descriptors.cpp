@@ -181,9 +181,8 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
   if (!raw && outside) {
     // That it raises (the contents of an empty cell) is a fact as what it gives would be.
     ErrorAside error;
-    tracer.world.guard(
-        Guard{GuardKind::kAbsent,
-              tracer.world.child(SourceKind::kGenericAttr, info->source, name.get())});
+    tracer.world.guard(Guard{GuardKind::kAbsent, tracer.world.child(SourceKind::kGenericAttr,
+                                                                    info->source, name.get())});
     error.restore();
   }
   if (!raw) return tracer.raiseCurrentError();

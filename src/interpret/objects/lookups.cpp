@@ -33,6 +33,8 @@ void guardDefaultHash(Tracer& tracer, PyTypeObject* type) {
 }
 
 bool hashableNatively(Tracer& tracer, PyObject* key) {
+  // A slice is a constant, and no key (before 3.12).
+  if (PySlice_Check(key) && Py_TYPE(key)->tp_hash == PyObject_HashNotImplemented) return false;
   if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
   needStack();
   // A key is about the numbers that the sizes in it are.
@@ -167,6 +169,7 @@ Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key) {
     return dictGet(tracer, dict, key);
   }
   STATOR_FLOW(knowKey(tracer, key, true));
+  if (PySlice_Check(key)) STATOR_FLOW(requireHashable(tracer, key));
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), key)) {
       return written == values::deletedMarker() ? Ref<>() : newRef(written);

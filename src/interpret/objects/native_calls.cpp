@@ -7,6 +7,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
 #include "interpret/objects/texts.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret {
 
@@ -59,6 +60,7 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
     return tracer.breakWith(Reason::kCallsOutside, "an error handler of the program's own");
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values;
+  bool class_is_lost = false;
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(tracer, value));
     if (!isNativeSafe(tracer, replaced.get()) &&
@@ -69,7 +71,9 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
       return tracer.breakWith(Reason::kUnsupportedObject,
                               nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     }
-    if (losesClass(tracer, value, replaced.get()) && showsArguments(callable))
+    const bool loses = losesClass(tracer, value, replaced.get());
+    class_is_lost |= !symbolic::isSymbol(value) && Py_TYPE(value) != Py_TYPE(replaced.get());
+    if (loses && showsArguments(callable))
       return tracer.breakWith(Reason::kUnsupportedObject,
                               nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     values.push_back(replaced.get());
@@ -83,6 +87,10 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return tracer.breakWith(Reason::kLeaked, nameOf(callable));
+  }
+  if (!result && class_is_lost) {
+    PyErr_Clear();
+    return tracer.breakWith(Reason::kRaises, nameOf(callable) + "(), whose error names a class");
   }
   if (readsLater(result.get(), values))
     return tracer.breakWith(Reason::kUnsupportedObject, "a match in what may change");
