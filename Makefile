@@ -176,6 +176,10 @@ test-libraries: build .venv-libraries/.ready ## transformers, accelerate, diffus
 	$(call say,libraries that call torch.compile)
 	@PYTHONPATH=$(CURDIR) .venv-libraries/bin/python -m pytest -q --no-header -rs tests/libraries
 
+.PHONY: library-tests
+library-tests: build ## Tests of libraries from PyPI, run as they are and with every test compiled (half an hour)
+	@$(PY) tools/library_tests.py
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)

@@ -28,13 +28,13 @@ def fresh_state():
     stator.reset()
 
 
-# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_ROTATE); `make test` runs
+# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_TEST_ROTATE); `make test` runs
 # all.
 ROTATING = ("test_shapes_opdb.py", "test_debug.py")
 
 
 def pytest_collection_modifyitems(items):
-    if not os.environ.get("STATOR_ROTATE"):
+    if not os.environ.get("STATOR_TEST_ROTATE"):
         return
     today = datetime.date.today().toordinal() % 2
     rotating = [item for item in items if item.path.name in ROTATING]
