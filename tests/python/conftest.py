@@ -28,8 +28,8 @@ def fresh_state():
     stator.reset()
 
 
-# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_TEST_ROTATE); `make test` runs
-# all.
+# The longest files, of which continuous integration runs one half a day (.ci/run sets STATOR_TEST_ROTATE); `make test`
+# runs all.
 ROTATING = ("test_shapes_opdb.py", "test_debug.py")
 
 

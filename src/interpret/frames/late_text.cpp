@@ -11,8 +11,6 @@
 
 namespace stator::interpret {
 
-namespace {}  // namespace
-
 bool runsLate(PyObject* callable) {
   const CallRow* rule =
       callable != nullptr && callable != unreadMarker() ? findUserRule(callable) : nullptr;
