@@ -6,12 +6,11 @@ other names are those of torch's registry, entry points included.
 """
 
 import contextlib
-import operator
 import os
 import sys
 import warnings
 
-from stator import _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _observe, _report, config, exc
+from stator import _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _logs, _observe, config, exc
 from stator._loaded import loaded
 
 _own = {}
@@ -142,132 +141,6 @@ def _check_inductor(mode, options, dynamic):
             raise RuntimeError(f"Unexpected optimization option {name}{hint}")
 
 
-def _needs_data(error):
-    """The backend met what fakes cannot know: neither its fault nor the user's."""
-    names = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
-    return any(kind.__name__ in names and kind.__module__.startswith("torch.") for kind in type(error).__mro__)
-
-
-def _put_back(state, graph_module, error):
-    """Leaves modes that a backend entered as it ran the graph and that its error kept it from leaving.
-
-    What leaves inference_mode when it dies would set a state of the middle of the trace: such objects go first.
-    """
-    nodes = getattr(getattr(graph_module, "graph", None), "nodes", ())
-    if any(getattr(node.target, "__name__", "").startswith("_enter_") for node in nodes):
-        import gc
-        import traceback
-
-        seen = set()
-        while error is not None and id(error) not in seen:
-            seen.add(id(error))
-            traceback.clear_frames(error.__traceback__)
-            error = error.__cause__ or error.__context__
-        gc.collect()
-    _core.set_thread_state(state)
-
-
-def _words_and_place(error):
-    """What an error says, where symbols may stand for sizes, and the line that raised it."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    known = place is not None and not place.tb_frame.f_code.co_filename.endswith("_ops.py")
-    return str(error).splitlines()[:1], (place.tb_frame.f_code, place.tb_lineno) if known else object()
-
-
-def _says_the_operation(graph_module, example_inputs, error):
-    """Whether one of the program's operations is what the backend refuses: its fake says the same without a backend.
-
-    Rules may take arguments for right that the operation does not (normal_ with a negative deviation).
-    """
-    if not hasattr(graph_module, "forward"):
-        return False
-    import torch
-
-    fake = torch._subclasses.FakeTensor
-    mode = next((value.fake_mode for value in example_inputs if isinstance(value, fake)), None)
-    mode = mode or torch._subclasses.FakeTensorMode()
-    examples = [
-        mode.from_tensor(value) if isinstance(value, torch.Tensor) and not isinstance(value, fake) else value
-        for value in example_inputs
-    ]
-    said = _words_and_place(error)
-    state = _core.thread_state()
-    try:
-        with mode, torch.no_grad():
-            torch.func.functionalize(graph_module.forward)(*examples)
-    except Exception as again:
-        _put_back(state, graph_module, again)
-        return type(again) is type(error) and any(map(operator.eq, _words_and_place(again), said))
-    return False
-
-
-def _ranges(text):
-    """ ">10", "0,3-5" and so on, as a function of a graph's number."""
-
-    def one(part):
-        for sign, compare in ((">=", int.__ge__), ("<=", int.__le__), (">", int.__gt__), ("<", int.__lt__)):
-            if part.startswith(sign):
-                bound = int(part[len(sign) :])
-                return lambda number: compare(number, bound)
-        low, _, high = part.partition("-")
-        numbers = range(int(low), int(high or low) + 1)
-        return lambda number: number in numbers
-
-    wanted = [one(part.strip()) for part in text.split(",")]
-    return lambda number: any(fits(number) for fits in wanted)
-
-
-def _override(function, graph_module, arguments):
-    """The backend that config.debug_backend_override has for this graph, or the one that it has anyway."""
-    number = int(graph_module.meta["backend_id"].rpartition("_")[2])
-    for rule in filter(None, map(str.strip, config.debug_backend_override.split(";"))):
-        numbers, _, name = rule.partition(":")
-        try:
-            if not name:
-                raise ValueError
-            fits = _ranges(numbers)(number)
-        except ValueError:
-            raise ValueError(f"config.debug_backend_override: {rule!r} is not like '>10:eager'") from None
-        if fits:
-            arguments.clear()  # mode and options are the other backend's
-            return lookup_backend(name.strip())
-    return function
-
-
-def _verifying(backend, graph_module, compiled):
-    """config.verify_correctness: the first run is compared with the graph as it was captured."""
-    verified = False
-
-    def verify(args):
-        import torch
-
-        from stator import debug
-
-        def copies():
-            return [
-                a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a for a in args
-            ]
-
-        state = torch.random.get_rng_state()
-        wanted = graph_module.forward(*copies())
-        torch.random.set_rng_state(state)
-        got = compiled(*copies())
-        torch.random.set_rng_state(state)
-        if not debug.same(list(wanted), list(got), equal_nan=True, tol=1e-4):
-            raise RuntimeError(f"incorrect results of backend {backend.compiler_name!r} (config.verify_correctness)")
-
-    def run(*args):
-        nonlocal verified
-        if not verified:
-            verify(args)
-            verified = True
-        return compiled(*args)
-
-    return run
-
-
 class Backend:
     """A backend with its mode and options, as one compile call named them. Equal calls give equal keys."""
 
@@ -340,7 +213,7 @@ class Backend:
     @property
     def is_watched(self):
         """Somebody gets to see every graph."""
-        return _observe.has_listeners() or _report.wants_graphs() or _compile_ids.tracing()
+        return _observe.has_listeners() or _logs.wants_graphs() or _compile_ids.tracing()
 
     @property
     def runs_unseen(self):
@@ -421,8 +294,8 @@ class Backend:
         that."""
         if calls == 0:
             return
-        _report.count("stats", "unique_graphs")
-        _report.count("stats", "calls_captured", calls)
+        _logs.count("stats", "unique_graphs")
+        _logs.count("stats", "calls_captured", calls)
 
     def announce(self, graph_module):
         record = getattr(graph_module, "_stator_record", None)
@@ -432,7 +305,10 @@ class Backend:
             _compilations.note(
                 graph_node_count=record.calls + len(record.inputs) + 1, graph_input_count=len(record.inputs)
             )
-        _report.graph_made(graph_module)
+        if _logs.wants_graphs():
+            from stator import _report
+
+            _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
 
@@ -453,7 +329,9 @@ class Backend:
                 arguments["options"] = self.options
         function = self.function
         if config.debug_backend_override:
-            function = _override(function, graph_module, arguments)
+            from stator import _backend_checks
+
+            function = _backend_checks.override(function, graph_module, arguments)
         function = _buckets.at_bucket_bounds(function)
         state = _core.thread_state()
         try:
@@ -468,36 +346,21 @@ class Backend:
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
             if config.verify_correctness:
-                compiled = _verifying(self, graph_module, compiled)
+                from stator import _backend_checks
+
+                compiled = _backend_checks.verifying(self, graph_module, compiled)
         except exc.RestartAnalysis:
             raise
         except Exception as error:
-            _put_back(state, graph_module, error)
-            if isinstance(error, _skips()):
-                return graph_module.forward
-            if not _needs_data(error):
-                if _says_the_operation(graph_module, example_inputs, error):
-                    raise exc.SkipFrame("an operation raises") from error
-                raise exc.BackendCompilerFailed(self, error) from error
-            # Known as the graph runs, not before: an operator's backward that reads a tensor's values, say.
-            first = (str(error).splitlines() or [""])[0]
-            warnings.warn(
-                f"the backend cannot compile a graph whose shapes depend on data; it runs as captured ({first})",
-                stacklevel=2,
-            )
-            return graph_module.forward
+            from stator import _backend_failures
+
+            return _backend_failures.answer(self, state, graph_module, example_inputs, error)
         return _cuda_graphs.by_steps(compiled) if _cuda_graphs.are_used(self) else compiled
 
     def reset(self):
         reset = getattr(self.function, "reset", None)
         if reset is not None:
             reset()
-
-
-def _skips():
-    """SkipFrame, Stator's and TorchDynamo's."""
-    theirs = loaded("torch._dynamo.exc")
-    return (exc.SkipFrame,) if theirs is None else (exc.SkipFrame, theirs.SkipFrame)
 
 
 def _traced(function, graph_module, example_inputs, arguments):

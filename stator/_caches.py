@@ -13,7 +13,7 @@ import types
 import weakref
 from typing import Any
 
-from stator import _core, _report
+from stator import _core, _logs
 
 _caches: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -120,7 +120,7 @@ def live_caches():
 
 def reset_all():
     """Drops the entries of all caches, and what their backends keep for themselves."""
-    _report.told_breaks.clear()
+    _logs.told_breaks.clear()
     for cache in live_caches():
         cache.reset()
         cache.settings.backend.reset()

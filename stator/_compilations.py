@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 
-from stator import _compile_ids, _core, _torch_versions, _trace_records, config
+from stator import _compile_ids, _core, _torch_versions, config
 from stator._loaded import loaded
 
 _log = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
@@ -43,6 +43,8 @@ class _Compilation:
     """One that is under way, for those who ask for figures of it."""
 
     def __init__(self, installed):
+        from stator import _trace_records
+
         self.installed, self.start, self.begun = installed, time.time(), time.perf_counter()
         self.facts = _compile_ids.facts()
         self.before = _core.stats()
@@ -53,6 +55,8 @@ class _Compilation:
 
     def metrics(self, guards, error):
         """In the fields of torch._dynamo.utils.CompilationMetrics."""
+        from stator import _trace_records
+
         error = self.suppressed if error is None else error
         now, before = _core.stats(), self.before
         seconds = time.perf_counter() - self.begun
@@ -134,6 +138,8 @@ def compile_ends(guards, error):
     if _log.isEnabledFor(logging.INFO):
         _say_captured(metrics)
     if ended.phases is not None:
+        from stator import _trace_records
+
         if error is not None:
             _trace_records.failed(error)
         _trace_records.metrics(metrics)

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 import torch
 
-from stator import _report, config
+from stator import _logs, config
 
 _ERROR = -1  # among what was told: no break's number
 
@@ -206,9 +206,9 @@ def _tell_where(error: Exception, stack: list[traceback.FrameSummary]) -> None:
 def _suppressed(error: Exception, code: CodeType, stack: list[traceback.FrameSummary]) -> None:
     """Under config.suppress_errors: the capture goes on, and one line tells of it."""
     text = "".join(traceback.format_exception(error))
-    if (_ERROR, text) in _report.told_breaks:
+    if (_ERROR, text) in _logs.told_breaks:
         return
-    _report.told_breaks.add((_ERROR, text))
+    _logs.told_breaks.add((_ERROR, text))
     head = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}: what comptime was given raised; the capture goes on (config.suppress_errors)"
     if config.verbose:
         own = os.path.dirname(__file__) + os.sep

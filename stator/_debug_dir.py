@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 
-from stator import _report
+from stator import _logs
 from stator._loaded import loaded
 
 log = logging.getLogger("stator")
@@ -24,9 +24,9 @@ def _root() -> str:
 
 
 def _listeners() -> list[logging.Logger]:
-    graphs = [_report._output(word) for word in ("graph_code", "graph_sizes")]
-    breaks = _report._artifact(_report._TRACE, "graph_breaks")
-    return [*graphs, breaks, _report._guards(), _report._recompiles(), _report._bytecode(), *_report._symbol_logs()]
+    graphs = [_logs.output(word) for word in ("graph_code", "graph_sizes")]
+    breaks = _logs.artifact(_logs.TRACE, "graph_breaks")
+    return [*graphs, breaks, _logs.guards(), _logs.recompiles(), _logs.bytecode(), *_logs.symbol_logs()]
 
 
 @functools.cache

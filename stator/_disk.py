@@ -15,7 +15,7 @@ import warnings
 
 import torch
 
-from stator import _build_info, _core, _cuda_kernels, _report, _torch_versions, config
+from stator import _build_info, _core, _cuda_kernels, _logs, _torch_versions, config
 
 log = logging.getLogger("stator.cache")
 
@@ -200,7 +200,7 @@ def made_of(parts, place, title, key):
     except Exception as error:
         return warn(f"{title} cannot be used ({type(error).__name__}: {error})")
     log.debug("found: %s", key)
-    return compiled, facts["guards"], facts["conditions"], next(_report.compile_ids)
+    return compiled, facts["guards"], facts["conditions"], next(_logs.compile_ids)
 
 
 def _call(parts, graph, place):

@@ -38,7 +38,7 @@ from torch.fx.graph_module import GraphModule
 from torch.fx.node import _get_qualified_name
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from stator import _compilations, _compile_ids, _core, _report, _trace_records, config
+from stator import _compilations, _compile_ids, _core, _logs, _trace_records, config
 
 _log = logging.getLogger("torch._dynamo.output_graph")  # the word `dynamo`
 
@@ -101,6 +101,8 @@ class CapturedModule(_LazyGraphModule):
         """Why the graph ends where it does; None where nobody could have asked (backend "eager")."""
         own = type(self)
         if type(own._stator_reason) is tuple:
+            from stator import _report
+
             own._stator_reason = _report.compile_reason(own._stator_reason)
         return own._stator_reason
 
@@ -455,7 +457,7 @@ def _example(record: Any, position: int, value: Any, shape: Any) -> Any:
 def handed_over(module: CapturedModule, context: Context) -> Iterator[int]:
     """Around the call of a backend: the graph's ids, torch's contexts, and its state as it was behind the call. Gives
     the graph's number."""
-    number, compile_id = next(_report.compile_ids), _compile_ids.current()
+    number, compile_id = next(_logs.compile_ids), _compile_ids.current()
     module.meta.update(
         dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{number}"
     )

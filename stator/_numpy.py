@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import sys
 import warnings
 from typing import Any
 
@@ -23,21 +22,8 @@ _FACTS = ("attr:shape", "attr:ndim", "attr:size", "attr:dtype", "attr:itemsize",
           "np:shape", "np:size", "np:result_type", "np:can_cast", "np:isscalar", "np:iscomplexobj", "np:isrealobj", "np:broadcast_shapes")  # fmt: skip
 
 
-def rows(function: Any, path: str) -> list[tuple[Any, Any]]:
-    """The functions of one of NumPy's modules, which has been loaded, each with what a trace calls in its place."""
-    module, prefix = sys.modules[path], path.removeprefix("numpy").removeprefix(".")
-    found = []
-    # What is there already: to ask for the others would load whole packages.
-    for name, member in list(vars(module).items()):
-        if name.startswith("_") or isinstance(member, type) or not callable(member) or name in _OUTSIDE:
-            continue
-        if type(member).__module__ == "numpy" or getattr(member, "__module__", "").startswith("numpy"):
-            found.append((member, functools.partial(function, f"np:{prefix}{'.' * bool(prefix)}{name}")))
-    return found
-
-
 # They look at more than their arguments, or change states of NumPy's.
-_OUTSIDE = frozenset(
+OUTSIDE = frozenset(
     [
         "seterr",
         "geterr",

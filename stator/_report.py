@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import dis
 import functools
-import itertools
 import linecache
 import logging
 import os
@@ -16,23 +15,9 @@ from typing import Any
 
 import torch
 
-from stator import _advice, _compilations, _compile_ids, _trace_records, config, exc
-from stator._loaded import loaded
+from stator import _advice, _compilations, _compile_ids, _logs, _trace_records, config, exc
 
-log = logging.getLogger("stator")
-compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 BRANCH, FORBIDDEN, MISMATCH, OPERATION_RAISES = 4, 26, 32, 33  # in src/breaks/reasons.def
-recorder: Any = None  # of a report under way (stator/recording)
-told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
-# "reason name, place" -> how often; texts, which the collector does not count among its objects
-breaks: collections.Counter[str] = collections.Counter()
-
-
-def count(kind, key, by=1):
-    """TorchDynamo's counters, which tools and tests read, are kept where somebody has loaded them."""
-    theirs = loaded("torch._dynamo.utils")
-    if theirs is not None:
-        theirs.counters[kind][key] += by
 
 
 def _chain(stack):
@@ -65,56 +50,6 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
 
-# ---- TORCH_LOGS: the words of TorchDynamo's, under the names of its loggers, which users and tools know
-
-
-@functools.cache
-def _artifact(module, word):
-    import torch._logging
-
-    return torch._logging.getArtifactLogger(module, word)
-
-
-def _say(logger, *message):
-    """A line at the level DEBUG, with the id of the capture that it is about."""
-    if logger.isEnabledFor(logging.DEBUG):
-        _compile_ids.say(logger.debug, *message)
-
-
-def _recompiles(word="recompiles"):
-    return _artifact("torch._dynamo.guards", word)
-
-
-def _bytecode():
-    return _artifact("torch._dynamo.convert_frame", "bytecode")
-
-
-def _symbol_logs():
-    return (
-        _artifact("torch.fx.experimental.sym_node", "sym_node"),
-        _artifact("torch.fx.experimental.recording", "trace_shape_events"),
-    )
-
-
-def _guards(word="guards"):
-    return _artifact("torch._dynamo.guards", word)
-
-
-def _guard_logs():
-    return [logger for logger in (_guards(), _guards("verbose_guards")) if logger.isEnabledFor(logging.DEBUG)]
-
-
-def _side_effects():
-    return _artifact("torch._dynamo.side_effects", "side_effects")
-
-
-def _regions():
-    return _artifact("torch._dynamo.graph_region_tracker", "graph_region_expansion")
-
-
-_dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")  # the word `dynamic`
-
-
 @dataclasses.dataclass
 class GraphCompileReason:
     """Why a graph ends where it does: compile_subgraph_reason of a graph module. As TorchDynamo has it."""
@@ -130,46 +65,8 @@ def compile_reason(made):
     return GraphCompileReason(reason, frames, bool(is_break))
 
 
-_TRACE, _TRACE_WORDS = "torch._dynamo.symbolic_convert", ("trace_source", "trace_call", "trace_bytecode")
-_output_graph = logging.getLogger("torch._dynamo.output_graph")
-_dynamo = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
-
-
 def compiling_graph(made):
-    _say(_output_graph, "COMPILING GRAPH due to %s", compile_reason(made))
-
-
-def wanted_logs(code, offset):
-    """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin, behind a break if the
-    offset is not 0."""
-    _compile_ids.begin(code, offset)
-    traced = _compile_ids.tracing()
-    if traced:
-        _trace_records.started()
-    return (
-        (1 if traced or recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
-        | (2 if traced or _guard_logs() else 0)
-        | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
-        | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
-        | (128 if traced or any(logger.isEnabledFor(logging.DEBUG) for logger in (_bytecode(), _side_effects())) else 0)
-        | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
-        | (512 if traced or any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
-        | (1024 if traced or loaded("torch._dynamo.utils") is not None or _dynamo.isEnabledFor(logging.INFO) else 0)
-        | (4096 if _regions().isEnabledFor(logging.DEBUG) else 0)
-        | (2048 if _bytecode_hooks() else 0)
-        | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
-    )
-
-
-def _output(word):
-    return _artifact("torch._dynamo.output_graph", word)
-
-
-_GRAPH_WORDS = ("graph_code", "graph_code_verbose", "graph", "graph_sizes")
-
-
-def wants_graphs():
-    return any(_output(word).isEnabledFor(logging.DEBUG) for word in _GRAPH_WORDS)
+    _logs.say(_logs.output_graph, "COMPILING GRAPH due to %s", compile_reason(made))
 
 
 def _table(graph_module):
@@ -192,8 +89,6 @@ def _sizes(graph_module):
 
 
 def graph_made(graph_module):
-    if not wants_graphs():
-        return
     name = graph_module.meta.get("backend_id", "__compiled_fn")
     texts = {
         "graph_code": lambda: graph_module.print_readable(print_output=False),
@@ -204,9 +99,9 @@ def graph_made(graph_module):
         "graph_sizes": lambda: _sizes(graph_module),
     }
     for word, text in texts.items():
-        if _output(word).isEnabledFor(logging.DEBUG):
-            _say(
-                _output(word),
+        if _logs.output(word).isEnabledFor(logging.DEBUG):
+            _logs.say(
+                _logs.output(word),
                 "TRACED GRAPH%s\n ===== %s =====\n %s",
                 " TENSOR SIZES" if word == "graph_sizes" else "",
                 name,
@@ -217,49 +112,47 @@ def graph_made(graph_module):
 def plan_made(place, code, offset, plan, changes):
     """The words `bytecode`: what is captured, and what an entry does in its place (there is no generated bytecode), and
     `side_effects`: what it changes of what was there before."""
-    if _bytecode().isEnabledFor(logging.DEBUG):
+    if _logs.bytecode().isEnabledFor(logging.DEBUG):
         text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
-        _say(_bytecode(), "ORIGINAL BYTECODE %s\n%s", place, text)
-        _say(_bytecode(), "PLAN %s\n%s", place, plan)
+        _logs.say(_logs.bytecode(), "ORIGINAL BYTECODE %s\n%s", place, text)
+        _logs.say(_logs.bytecode(), "PLAN %s\n%s", place, plan)
     if offset > 0 and _compile_ids.tracing():
         _trace_records.plan(place, code, offset, plan)
     if changes:
-        _say(_side_effects(), "%s: side effects, when the graph has run:\n%s", place, changes.rstrip())
+        _logs.say(_logs.side_effects(), "%s: side effects, when the graph has run:\n%s", place, changes.rstrip())
 
 
 def regions_found(place, regions):
-    _say(_regions(), "%s: %s", place, f"regions:\n{regions.rstrip()}" if regions else "no part of the graph repeats")
-
-
-def _bytecode_hooks():
-    """Those of torch._dynamo.convert_frame.register_bytecode_hook."""
-    theirs = loaded("torch._dynamo.convert_frame")
-    return getattr(theirs, "_bytecode_hooks", None)
+    _logs.say(
+        _logs.regions(), "%s: %s", place, f"regions:\n{regions.rstrip()}" if regions else "no part of the graph repeats"
+    )
 
 
 def code_made(function, settings):
     from stator._bytecode_hooks import convert_frame
 
-    convert_frame.call_hooks(list(_bytecode_hooks().values()), function, settings)
+    convert_frame.call_hooks(list(_logs.bytecode_hooks().values()), function, settings)
 
 
 def each_failure(place, failed_guards):
-    _say(_recompiles("recompiles_verbose"), "%s: captured once more; guards that fail:\n%s", place, failed_guards)
+    _logs.say(
+        _logs.recompiles("recompiles_verbose"), "%s: captured once more; guards that fail:\n%s", place, failed_guards
+    )
 
 
 def symbols_made(place, symbols, conditions):
     with _compile_ids.under():
-        nodes, events = _symbol_logs()
+        nodes, events = _logs.symbol_logs()
         for number, source, hint in symbols:
             where = source or "known when the graph runs"
-            _dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
+            _logs.dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
             events.debug("create_symbol s%d = %d for %s (%s)", number, hint, where, place)
             nodes.debug("s%d: SymInt of %s, hint %d (%s)", number, where, hint, place)
         _compilations.note(shape_env_guard_count=len(conditions))
         if _compile_ids.tracing():
             _trace_records.symbols(symbols, conditions)
         for condition in conditions:
-            _dynamic.info("eval %s (%s)", condition, place)
+            _logs.dynamic.info("eval %s (%s)", condition, place)
             events.debug("evaluate_expr %s (%s)", condition, place)
             nodes.debug("condition %s (%s)", condition, place)
 
@@ -364,10 +257,10 @@ def advice(failed_guards):
 def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
     """One place has one entry more. failed_guards: of each older entry, most recent first."""
     text = reasons(failed_guards, code, symbols)
-    if recorder is not None:
-        recorder.recompiled(place, changes(failed_guards, code, symbols), seconds, entries, limit)
-    _say(
-        _recompiles(),
+    if _logs.recorder is not None:
+        _logs.recorder.recompiled(place, changes(failed_guards, code, symbols), seconds, entries, limit)
+    _logs.say(
+        _logs.recompiles(),
         "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s",
         place,
         entries,
@@ -383,42 +276,42 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
             f"{place}: the last of {limit} entries is taken; further cases run eagerly. What differed from the others:\n{text}\n"
             f"  What to do:\n{advice(failed_guards)}"
         )
-        _recompiles().debug("%s", summary)
-        log.info("%s", summary)
+        _logs.recompiles().debug("%s", summary)
+        _logs.log.info("%s", summary)
 
 
 def constant_sizes(code, name, size):
-    log.warning(
+    _logs.log.warning(
         "%s:%d in %s: with dynamic=True, sizes of 0 and 1 are constants all the same: %s is %d, and other sizes are captured anew",
         code.co_filename, code.co_firstlineno, code.co_qualname, name, size,
     )  # fmt: skip
 
 
 def guards_made(place, guards, code, offset):
-    if loggers := _guard_logs():
+    if loggers := _logs.guard_logs():
         lines = [(line, _used_at(code, line, offset)) for line in guards.splitlines()]
         text = "\n".join(f"{line}    [{used}]" if used else line for line, used in lines)
         for logger in loggers:
-            _say(logger, "%s: guards\n%s", place, text)
+            _logs.say(logger, "%s: guards\n%s", place, text)
     if _compile_ids.tracing():
         _trace_records.guards(guards)
 
 
 def graph_break(place, sentence, number, name, hint, stack):
-    breaks[f"{name}, {place}"] += 1
-    count("graph_break", sentence)
+    _logs.breaks[f"{name}, {place}"] += 1
+    _logs.count("graph_break", sentence)
     if _compile_ids.tracing():  # an object of its own for each break, which the program's collector would see
         _compilations.note(restart_reasons=[f"{place}: {sentence}"])
-    listener = _artifact(_TRACE, "graph_breaks")
-    if (listener.isEnabledFor(logging.DEBUG) or _compile_ids.tracing()) and (number, place) not in told_breaks:
-        told_breaks.add((number, place))
+    listener = _logs.artifact(_logs.TRACE, "graph_breaks")
+    if (listener.isEnabledFor(logging.DEBUG) or _compile_ids.tracing()) and (number, place) not in _logs.told_breaks:
+        _logs.told_breaks.add((number, place))
         hint = _advice.of(number, sentence, hint)
         advice = f"\n  What to do: {hint}." if hint else ""
         text = f"Graph break in user code at {place}: {sentence} [break reason {number}]{advice}\nUser code traceback:\n{_chain(stack)}"
-        _say(listener, "%s", text)
+        _logs.say(listener, "%s", text)
         if _compile_ids.tracing():
             _trace_records.graph_break(text)
-    _say(log, "%s: graph break: %s [break reason %d]", place, sentence, number)
+    _logs.say(_logs.log, "%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
 def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
@@ -432,8 +325,8 @@ def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
         f"{place}: captured {times}, and no entry fits this call. {then}\n"
         f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
     )
-    if recorder is not None:
-        recorder.limit_reached(place, changes(failed_guards, code), limit, advice(failed_guards))
+    if _logs.recorder is not None:
+        _logs.recorder.limit_reached(place, changes(failed_guards, code), limit, advice(failed_guards))
     if _compile_ids.tracing():
         _compile_ids.begin(code, offset)
         _trace_records.limit_reached([change["text"] for change in changes(failed_guards, code)], text)
@@ -519,7 +412,7 @@ def suppressed(place, error):
         "config.suppress_errors is set",
         stacklevel=2,
     )
-    log.debug("%s: the backend failed", place, exc_info=error)
+    _logs.log.debug("%s: the backend failed", place, exc_info=error)
 
 
 _warned: set[Any] = set()

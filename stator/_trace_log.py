@@ -10,11 +10,11 @@ import traceback
 from types import CodeType
 from typing import Any
 
-from stator import _compile_ids, _report
+from stator import _compile_ids, _logs
 
 
 def _say(word: str, *message: Any) -> None:
-    _compile_ids.say(_report._artifact(_report._TRACE, word).debug, *message)
+    _compile_ids.say(_logs.artifact(_logs.TRACE, word).debug, *message)
 
 
 @functools.lru_cache(maxsize=64)

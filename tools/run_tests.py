@@ -2,19 +2,20 @@
 plain|breaks] [FILE ...].
 
 Files that took longest last time start first; times are CPU seconds, in build/test_times.json. A file that fails shows
-its whole output at once, and is named again at the end.
+its whole output at once, and is named again at the end. torch and pytest are imported once, here: each process is a
+fork of this one, which has no threads and has loaded nothing of Stator.
 """
 
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 import time
+
+import pytest
+import torch  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = ROOT / "build" / "test_times.json"
@@ -32,21 +33,44 @@ def jobs_of(options):
     return made
 
 
-def run(job):
-    name, file, mode = job
-    environment = dict(os.environ)
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", file]
-    if mode is not None:
-        environment["STATOR_BREAK_EVERY"] = mode
-        command += ["-m", "not slow"]
-    begin = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    return name, process.returncode, text, time.monotonic() - begin, usage.ru_utime + usage.ru_stime
+class Run:
+    """One file's tests, in a process that has begun."""
+
+    def __init__(self, job):
+        self.name, file, mode = job
+        self.begin = time.monotonic()
+        self.output = os.memfd_create(self.name)
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(self.output, 1)
+            os.dup2(self.output, 2)
+            sys.path[0] = str(ROOT)  # as `python -m pytest` has it
+            arguments = ["-q", "--no-header", file]
+            if mode is not None:
+                os.environ["STATOR_BREAK_EVERY"] = mode
+                arguments += ["-m", "not slow"]
+            sys.exit(pytest.main(arguments))
+
+    def ended(self, status, usage):
+        """(exit status, output, seconds, CPU seconds)"""
+        with open(self.output, "rb") as output:
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        cpu = usage.ru_utime + usage.ru_stime
+        return os.waitstatus_to_exitcode(status), text, time.monotonic() - self.begin, cpu
+
+
+def each_ended(jobs, at_once):
+    """(name, exit status, output, seconds, CPU seconds) of each job, as they end."""
+    waiting, running = list(reversed(jobs)), {}
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            started = Run(waiting.pop())
+            running[started.pid] = started
+        pid, status, usage = os.wait4(-1, 0)
+        run = running.pop(pid)
+        yield run.name, *run.ended(status, usage)
 
 
 def known_times():
@@ -68,22 +92,20 @@ def main():
     # A file that is new here is taken for a long one, and the larger the longer.
     jobs = sorted(jobs_of(options), key=lambda job: -times.get(job[0], 1000 + (ROOT / job[1]).stat().st_size))
     failed, total = [], 0.0
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        waiting = [pool.submit(run, job) for job in jobs]
-        for count, future in enumerate(concurrent.futures.as_completed(waiting), 1):
-            name, status, output, seconds, cpu = future.result()
-            times[name] = cpu  # what others do on the machine does not change it
-            total += cpu
-            summary = re.sub(r" in [0-9.]+s.*", "", output.strip().rsplit("\n", 1)[-1])
-            # 5: nothing to run in this file here.
-            good = status in (0, 5)
-            print(
-                f"[{count}/{len(jobs)}] {'ok    ' if good else 'FAILED'} {name}  {summary}, {seconds:.0f} s ({cpu:.0f} of CPU)",
-                flush=True,
-            )
-            if not good:
-                failed.append(name)
-                print(output, flush=True)
+    os.chdir(ROOT)
+    for count, (name, status, output, seconds, cpu) in enumerate(each_ended(jobs, options.jobs), 1):
+        times[name] = cpu  # what others do on the machine does not change it
+        total += cpu
+        summary = re.sub(r" in [0-9.]+s.*", "", output.strip().rsplit("\n", 1)[-1])
+        # 5: nothing to run in this file here.
+        good = status in (0, 5)
+        print(
+            f"[{count}/{len(jobs)}] {'ok    ' if good else 'FAILED'} {name}  {summary}, {seconds:.0f} s ({cpu:.0f} of CPU)",
+            flush=True,
+        )
+        if not good:
+            failed.append(name)
+            print(output, flush=True)
     TIMES.parent.mkdir(exist_ok=True)
     TIMES.write_text(json.dumps(times, indent=1, sort_keys=True))
     print(f"{len(jobs)} runs, {total:.0f} s of CPU")

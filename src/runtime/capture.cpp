@@ -114,6 +114,7 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.fixed_parameters = config.force_parameter_static_shapes;
   options.changed_is_unbacked = config.changed_is_unbacked;
   options.trace_numpy = config.trace_numpy;
+  options.only_compliant_operators = config.only_compliant_operators;
   // Who asks for one graph asks for no break.
   options.break_every = cache.fullgraph ? 0 : config.break_every;
   options.random = config.break_random;

@@ -147,7 +147,8 @@ void reportCode(const Cache& cache, StatorFrame* frame) {
 }
 
 int wantedLogs(StatorFrame* frame) {
-  Ref<> mask = callReport("wanted_logs", "(Oi)", stator_frame_code(frame), offsetNow(frame));
+  Ref<> mask = callIn("stator._logs", "wanted_logs",
+                      stealRef(Py_BuildValue("(Oi)", stator_frame_code(frame), offsetNow(frame))));
   if (!mask) {
     PyErr_Clear();
     return 0;

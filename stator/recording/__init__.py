@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from stator import _advice, _core, _ranks, _report, config
+from stator import _advice, _core, _logs, _ranks, config
 from stator.recording import _source
 
 SCHEMA = "stator-report/1"
@@ -58,7 +58,7 @@ class Recorder:
         self.of_thread = threading.local()
         self.before = _core.stats()
         self.running = True
-        _report.recorder = self
+        _logs.recorder = self
         _core.record_captures(self.heard)
         _core.watch_captures(_nothing)
 
@@ -164,7 +164,7 @@ class Recorder:
         self.running = False
         self.seconds = time.perf_counter() - self.began
         _core.record_captures(None)
-        _report.recorder = None
+        _logs.recorder = None
         _recorder = None
 
     def process(self) -> dict[str, Any]:

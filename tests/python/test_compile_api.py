@@ -715,7 +715,8 @@ def f(x):
     return x + 1
 assert stator.compile(f, backend="eager")(torch.ones(2)).sum() == 4
 assert stator._core.stats()["graphs"] == 1
-early = [m for m in ("_explain", "_export", "_fx", "_guards", "_install", "_ranks", "debug") if "stator." + m in sys.modules]
+early = "_explain _export _fx _guards _install _ranks debug _report _trace_records _numpy polyfills.arrays _backend_failures".split()
+early = [m for m in early if "stator." + m in sys.modules]
 missing = [name for name in [*stator.__all__, "debug"] if name not in dir(stator) or getattr(stator, name) is None]
 exec("from stator import *")
 try:
@@ -724,6 +725,38 @@ except AttributeError as error:
     print(early, missing, error)
 """
     assert python(code, STATOR_BREAK_EVERY="0") == "[] [] module 'stator' has no attribute 'explane'"
+
+
+@pytest.mark.slow
+def test_numpy_is_known_from_the_first_capture_that_meets_it():
+    # Each way to meet it first, in a process of its own.
+    code = """
+import os, sys, numpy as np, torch, stator
+from numpy import add, zeros
+from numpy.linalg import norm
+array = np.arange(3.0)
+def first_an_array(x): return x + torch.from_numpy(array * 2)
+def first_an_argument(x, a=np.ones(3)): return torch.from_numpy(a + 1) * x
+def first_a_method(x): return torch.from_numpy(x.numpy() + 1)
+def first_a_ufunc(x): return torch.from_numpy(add(x.numpy(), 1))
+def first_a_function(x): return torch.from_numpy(zeros(3)) + x
+def first_of_a_package(x): return x * torch.from_numpy(norm(x.numpy(), axis=0, keepdims=True))
+def first_in_a_list(x): return torch.from_numpy([array, array][1].copy()) + x
+def first_left_outside(x): return (x + 1, np.array2string(array))[0] * 2
+for f in [first_an_array, first_an_argument, first_a_method, first_a_ufunc, first_a_function, first_of_a_package, first_in_a_list, first_left_outside]:
+    if os.fork() == 0:
+        x = torch.arange(1, 4, dtype=torch.float64)
+        compiled, breaks = stator.compile(f, backend="eager"), int(f is first_left_outside)
+        for _ in range(2):
+            assert torch.equal(compiled(x), f(x)), f
+        stats = stator.stats()
+        assert stats["graphs"] == 1 + breaks and stats["breaks"] == breaks, (f, stats)
+        os._exit(0)
+    _, status = os.wait()
+    assert status == 0, f
+print("ok")
+"""
+    assert python(code, STATOR_BREAK_EVERY="0") == "ok"
 
 
 @pytest.mark.slow

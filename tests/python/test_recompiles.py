@@ -33,7 +33,7 @@ def logged():
         def emit(self, record):
             texts.append(record.getMessage())
 
-    logger, handler = stator._report._recompiles(), Keep()
+    logger, handler = stator._logs.recompiles(), Keep()
     before = logger.level
     logger.setLevel(logging.DEBUG)
     logger.addHandler(handler)

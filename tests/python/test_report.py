@@ -29,7 +29,7 @@ with open(os.path.join(os.path.dirname(recording.__file__), "schema.json"), enco
 def fresh():
     stator.reset()
     yield
-    assert recording._recorder is None and stator._report.recorder is None
+    assert recording._recorder is None and stator._logs.recorder is None
     stator.reset()
 
 

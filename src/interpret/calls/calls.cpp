@@ -110,10 +110,7 @@ Out callStaticMethod(Tracer& tracer, PyObject* callable, const Args& args, Conti
 
 // config.only_allow_pt2_compliant_ops: operators without torch's tag for what compilers may rely on stay outside.
 Flow refuseOperator(Tracer& tracer, PyObject* operation, const Args& args) {
-  static PyObject* const name = PyUnicode_InternFromString("only_allow_pt2_compliant_ops");
-  Ref<> asked = stealRef(PyObject_GetAttr(torchObject("stator.config"), name));
-  if (!asked) throw PythonError();
-  if (asked.get() != Py_True) return Flow::kOk;
+  if (!tracer.options.only_compliant_operators) return Flow::kOk;
   Ref<> values = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   for (size_t i = 0; i < args.positional; ++i)
     PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i),

@@ -103,7 +103,7 @@ const CallRow* findCall(PyObject* callable) {
   if (row.kind == CallKind::kPolyfill && PyUnicode_Check(row.polyfill)) {
     // By its name until it is needed. One that cannot be loaded here (without torch.distributed, say) stands for
     // nothing.
-    PyObject* found = torchObject(utf8(row.polyfill));
+    PyObject* found = (row.load != nullptr ? row.load : torchObject)(utf8(row.polyfill));
     if (found == nullptr) {
       rows().erase(it);
       return nullptr;

@@ -25,10 +25,11 @@ enum class CallKind : uint8_t {
 struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
-  PyObject* polyfill = nullptr;
+  PyObject* polyfill = nullptr;  // a str: its name, until it is first called
   // of a polyfill: it cannot be left half way, so a break inside is a break at the call
   bool whole = false;
   bool takes_symbols = false;  // kHandler: symbolic ints among the arguments are moved, or handled
+  PyObject* (*load)(const char* name) = nullptr;  // of a polyfill that is a name; null: by its path
 };
 
 // By identity: functions, built-in functions, method descriptors, types.

@@ -37,8 +37,10 @@ struct TraceOptions {
   // a symbol with more conditions than this becomes a number; 0: no limit
   int64_t symbol_guard_limit = 0;
   bool skip_fsdp_guards = true;
-  bool skip_hook_guards = false;     // modules without hooks are taken to stay so
-  bool specialize_int = false;       // ints from outside are constants, also those that change
+  bool skip_hook_guards = false;  // modules without hooks are taken to stay so
+  bool specialize_int = false;    // ints from outside are constants, also those that change
+  // operators without torch's tag for what compilers may rely on stay outside
+  bool only_compliant_operators = false;
   bool trace_numpy = true;           // NumPy's functions and arrays in graphs
   bool fixed_parameters = true;      // sizes of parameters are constants
   bool changed_is_unbacked = false;  // of a size that changed nothing is decided, 0 and 1 included

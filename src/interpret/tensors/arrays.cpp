@@ -14,6 +14,8 @@
 #include "interpret/tensors/rows.h"
 #include "tensor/meta_of.h"
 
+#include <cstring>
+#include <string>
 #include <string_view>
 
 namespace stator::interpret {
@@ -21,13 +23,35 @@ namespace stator::interpret {
 namespace {
 
 struct Arrays {
-  bool ready = false;
   PyTypeObject* ndarray = nullptr;
   PyTypeObject* number = nullptr;  // numpy.generic
-  PyTypeObject* array = nullptr;   // Array
-  PyObject* file = nullptr;        // of the polyfills
+  // Of the polyfills, which are loaded when a trace first has to do with NumPy.
+  PyTypeObject* array = nullptr;  // Array
+  PyObject* file = nullptr;
 };
 Arrays arrays;
+
+bool loadPolyfills() {
+  if (arrays.array != nullptr) return true;
+  PyObject* array = torchObject("stator.polyfills.arrays.Array");
+  PyObject* function = torchObject("stator.polyfills.arrays.function");
+  PyErr_Clear();
+  if (array == nullptr || function == nullptr) return false;
+  arrays.file =
+      Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  arrays.array = reinterpret_cast<PyTypeObject*>(array);
+  return true;
+}
+
+// What a trace calls in place of a function of NumPy's, by its name ("np:linalg.norm"), or of a method of tensors.
+PyObject* loadPolyfill(const char* name) {
+  if (!loadPolyfills()) return nullptr;
+  if (!std::string_view(name).starts_with("np:")) return torchObject(name);
+  Ref<> made = stealRef(
+      PyObject_CallFunction(torchObject("stator.polyfills.arrays.standing_for"), "s", name));
+  if (!made) PyErr_Clear();
+  return made && made.get() != Py_None ? made.release() : nullptr;
+}
 
 PyObject* tensorName() {
   static PyObject* const name = PyUnicode_InternFromString("_tensor");
@@ -44,6 +68,7 @@ PyObject* frozenName() {
 }
 
 Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar, PyObject* frozen = Py_False) {
+  STATOR_CHECK(loadPolyfills());
   Ref<> made = stealRef(PyType_GenericAlloc(arrays.array, 0));
   if (!made || PyObject_GenericSetAttr(made.get(), tensorName(), tensor) != 0 ||
       PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0 ||
@@ -181,26 +206,42 @@ Out arrayDrawn(Tracer& tracer, PyObject* seen, const Source* source) {
 
 namespace {
 
-bool isLoaded(const char* module) {
+Ref<> loaded(const char* module) {
   Ref<> name = stealRef(PyUnicode_FromString(module));
-  Ref<> loaded = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
+  Ref<> found = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
   PyErr_Clear();
-  return static_cast<bool>(loaded);
+  return found;
 }
 
-// The functions of one module of NumPy's, as soon as the program has loaded it; true when that is done.
-bool registerFunctions(const char* module) {
-  if (!isLoaded(module)) return false;
-  PyObject* function = torchObject("stator.polyfills.arrays.function");
-  PyObject* rows = torchObject("stator._numpy.rows");
-  Ref<> list = rows != nullptr && function != nullptr
-                   ? stealRef(PyObject_CallFunction(rows, "Os", function, module))
-                   : Ref<>();
+bool isOfNumpy(PyObject* member) {
+  if (std::string_view(Py_TYPE(member)->tp_name).starts_with("numpy.")) return true;
+  static PyObject* const name = PyUnicode_InternFromString("__module__");
+  Ref<> module = stealRef(PyObject_GetAttr(member, name));
   PyErr_Clear();
-  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
-    PyObject* row = PyList_GET_ITEM(list.get(), i);
-    registerRow(PyTuple_GET_ITEM(row, 0),
-                CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(PyTuple_GET_ITEM(row, 1)), true});
+  return module && PyUnicode_Check(module.get()) &&
+         std::string_view(utf8(module.get())).starts_with("numpy");
+}
+
+// The functions of one module of NumPy's, as soon as the program has loaded it; true when that is done. What is there
+// already: to ask for the others would load whole packages.
+bool registerFunctions(const char* path) {
+  Ref<> module = loaded(path);
+  if (!module) return false;
+  std::string prefix = "np:";
+  if (std::string_view(path) != "numpy") prefix += std::string(path + std::strlen("numpy.")) + ".";
+  PyObject *key = nullptr, *member = nullptr;
+  Py_ssize_t position = 0;
+  Ref<> members = stealRef(PyDict_Copy(PyModule_GetDict(module.get())));
+  while (members && PyDict_Next(members.get(), &position, &key, &member)) {
+    const char* name = PyUnicode_Check(key) ? utf8OrNull(key) : nullptr;
+    if (name == nullptr || *name == '_' || PyType_Check(member) || !PyCallable_Check(member) ||
+        !isOfNumpy(member))
+      continue;
+    Ref<> text = stealRef(PyUnicode_FromString((prefix + name).c_str()));
+    if (!text) throw PythonError();
+    CallRow row{CallKind::kPolyfill, nullptr, text.release(), true};
+    row.load = loadPolyfill;
+    registerRow(member, row);
   }
   return true;
 }
@@ -209,14 +250,8 @@ bool registerFunctions(const char* module) {
 
 // Asked for at each capture: NumPy loads its packages when they are first used.
 void registerArrays() {
-  if (!arrays.ready) {
+  if (arrays.ndarray == nullptr) {
     if (!registerFunctions("numpy")) return;
-    arrays.ready = true;
-    auto* array = reinterpret_cast<PyTypeObject*>(torchObject("stator.polyfills.arrays.Array"));
-    auto* ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
-    PyObject* function = torchObject("stator.polyfills.arrays.function");
-    PyErr_Clear();
-    if (array == nullptr || ndarray == nullptr || function == nullptr) return;
     registerHandler("stator.polyfills.arrays.make", make);
     registerPure("stator._numpy.kinds");
     registerPure("stator._numpy.warn_of_frozen");
@@ -226,17 +261,17 @@ void registerArrays() {
          {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
           "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
       registerPure(number);
-    registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
-    arrays.array = array;
+    CallRow to_numpy{CallKind::kPolyfill, nullptr,
+                     PyUnicode_InternFromString("stator.polyfills.arrays.numpy_of"), true};
+    to_numpy.load = loadPolyfill;
+    registerRow(torchObject("torch.Tensor.numpy"), to_numpy);
     arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));
-    arrays.ndarray = ndarray;
-    arrays.file =
-        Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+    arrays.ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
   }
   static bool linalg = false, fft = false, random = false;
   if (!linalg) linalg = registerFunctions("numpy.linalg");
   if (!fft) fft = registerFunctions("numpy.fft");
-  if (!random && isLoaded("numpy.random")) {
+  if (!random && loaded("numpy.random")) {
     registerNumpyRandom();
     random = true;
   }
