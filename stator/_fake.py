@@ -234,8 +234,7 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
         conditions, found = env.new_conditions(), env.found()
         sizes = {size for row in rows if len(row) > 1 for size in row[0][0] if isinstance(size, str)}
         if not sizes.issuperset(name for name, _ in found):
-            # One that no result has as its size cannot be had from the graph either.
-            return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], [], []
+            return _OF_NO_RESULT, [], [], []
         counted = [(number, env.name(fake.nonzero_memo)) for number, fake in enumerate(fakes)]
         counted = [row for row in counted if row[1] is not None]
         answer = status, structure, detail, rows, changed, mutates, random, written
@@ -244,6 +243,10 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
         return None
     finally:
         _mode = before
+
+
+# It cannot be had from the graph either.
+_OF_NO_RESULT = DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None
 
 
 def make_wrapped(all_facts, env):
@@ -258,16 +261,20 @@ def make_wrapped(all_facts, env):
 
 
 def call_wrapped(target, args, kwargs, fakes, state, env):
-    """As call, with sizes as text; and the conditions that the run has decided."""
+    """As call, with sizes as text; the conditions that the run has decided; and the ranges of sizes that it could not
+    know, as of call_symbolic."""
     global _mode
     before, _mode = _mode, env.mode
     try:
-        answer = call(target, args, kwargs, fakes, state)
+        with env.shape_env.ignore_fresh_unbacked_symbols():
+            answer = call(target, args, kwargs, fakes, state)
         if answer[0] != OK:
-            return answer, []
+            return answer, [], []
         status, structure, detail, rows, changed, mutates, random, written = answer
         if _lies_elsewhere(env, mutates, written, [row[2] for row in rows if len(row) > 2]):
-            return (UNSUPPORTED, "which memory a result lies in is not known", None), []
+            return (UNSUPPORTED, "which memory a result lies in is not known", None), [], []
+        if any(len(row) == 1 and not _is_ragged(row[0]) and env.is_new(row[0]) for row in rows):
+            return (DATA_DEPENDENT, "gives a number", None), [], []
         texts = []
         for row in rows:
             if len(row) > 1:
@@ -277,14 +284,18 @@ def call_wrapped(target, args, kwargs, fakes, state, env):
             else:
                 texts.append(row)
         changed = [(index, env.facts(facts)) for index, facts in changed]
-        conditions = env.new_conditions()
+        conditions, found = env.new_conditions(), env.found()
         env._known = len(env.shape_env.guards)
-        if env.found():
-            return (DYNAMIC_SHAPE, "a size that depends on data", None), []
-        return (status, structure, detail, texts, changed, mutates, random, written), conditions
+        sizes = {size for row in texts if len(row) > 2 for size in row[0][0] if isinstance(size, str)}
+        if not sizes.issuperset(name for name, _ in found):
+            return _OF_NO_RESULT, [], []
+        env.take_found()
+        answer = status, structure, detail, texts, changed, mutates, random, written
+        return answer, conditions, [span for _, span in found]
     except env.unknown:
-        return (UNSUPPORTED, "a size that cannot be said in symbols", None), []
+        return (UNSUPPORTED, "a size that cannot be said in symbols", None), [], []
     finally:
+        env.forget_found()
         _mode = before
 
 

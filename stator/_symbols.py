@@ -92,6 +92,18 @@ class Symbols:
             for symbol, name in self._found.items()
         ]
 
+    def forget_found(self) -> None:
+        for symbol in self._found:
+            del self._back[symbol]
+        self._found.clear()
+
+    def take_found(self) -> None:
+        """They are symbols of the capture from now on."""
+        for symbol, name in self._found.items():
+            self.bind(name, self.shape_env.create_symintnode(symbol, hint=None))
+            self.hints.append(0)
+        self._found.clear()
+
     def float_input(self, position: int, value: float) -> Any:
         """A float that is an input of the graph, as a SymFloat."""
         source = _SymbolSource(f"f{position}")
@@ -279,11 +291,15 @@ def _bind_new(symbols: Symbols, number: int, hint: int) -> None:
     symbols.bind(f"s{number}", shape_env.create_symintnode(made, hint=hint, source=source))
 
 
-def extend(symbols: Symbols, hints: list[int]) -> None:
-    """The symbols that a capture has by now."""
-    for number in range(len(symbols.hints), len(hints)):
-        symbols.hints.append(hints[number])
-        _bind_new(symbols, number, hints[number])
+def extend(symbols: Symbols, known: list[int | tuple[int, int]]) -> None:
+    """The symbols that a capture has by now: the value of each, or the ends between which it lies."""
+    for number in range(len(symbols.hints), len(known)):
+        value = known[number]
+        symbols.hints.append(value if isinstance(value, int) else 0)
+        if isinstance(value, int):
+            _bind_new(symbols, number, value)
+        else:
+            symbols.bind(f"s{number}", _unbacked(symbols.shape_env, *value))
 
 
 def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols, source: Any = None) -> None:

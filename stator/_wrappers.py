@@ -21,13 +21,14 @@ class Fakes:
     """Fake instances for the tensors of one trace. They follow what the traced operations do, so no other trace may see
     them."""
 
-    def __init__(self, symbolic):
+    def __init__(self, symbolic, data_sizes):
+        """`data_sizes`: what depends on data may be a symbol, whatever the settings say."""
         self.env = None
         self.mode = _fake.mode()
         if symbolic:
             from stator import _symbols
 
-            self.env = _symbols.for_one_run([], [])
+            self.env = _symbols.for_one_run([], [], data_sizes)
             self.mode = self.env.mode
             self.mode._stator_env = self.env
             self.mode.create_symbolic_nested_int = _fake.ragged_size
@@ -46,11 +47,11 @@ class Fakes:
             elem = torch.empty_strided(self._values(sizes), self._values(strides), dtype=dtype, device="meta")
             return FakeTensor(self.mode, elem, device)
 
-    def extend(self, hints):
-        """The capture's symbols so far."""
+    def extend(self, symbols):
+        """The capture's symbols so far: the value of each, or the ends between which it lies."""
         from stator import _symbols
 
-        _symbols.extend(self.env, hints)
+        _symbols.extend(self.env, symbols)
 
     def symbolic(self, real, parts):
         """Of sizes with symbols: ((sizes, strides) or None, {name: the same of an inner tensor} or None)."""

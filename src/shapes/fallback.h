@@ -5,6 +5,10 @@
 
 #include <unordered_map>
 
+namespace stator::symbolic {
+class Environment;
+}
+
 namespace stator::shapes {
 
 struct FallbackAnswer {
@@ -23,6 +27,8 @@ using NonzeroCounts = std::unordered_map<const TensorMeta*, Dim>;
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts);
 // The facts of a fake instance of a class with its own __torch_dispatch__, as an operation's results have them.
 TensorMeta wrapperFacts(PyObject* fake);
+// Tells the fakes of a trace (stator/_wrappers.py) which symbols the capture has by now.
+void tellSymbols(PyObject* fakes, const symbolic::Environment& environment);
 
 // torch.device objects, which only torch's headers can read and make.
 bool readDevice(PyObject* object, DeviceType& type, int16_t& index);

@@ -369,6 +369,15 @@ SymbolicRun runWithSymbols(const Request& request, Substitution& substitution,
   return run;
 }
 
+// Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
+void addNewSizes(symbolic::Environment& environment, PyObject* ranges) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(ranges); ++i) {
+    long long low = 0, high = 0;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(ranges, i), "LL", &low, &high)) throw PythonError();
+    environment.addUnbacked({low, high});
+  }
+}
+
 // What the run decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
 bool inferWithSymbols(const Request& request, Substitution& substitution, NonzeroCounts& counts,
                       FallbackAnswer& answer) {
@@ -380,13 +389,7 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
     if (other.result && (!run.result || !other.fixesSymbols())) run = std::move(other);
   }
   if (!run.result) return false;
-  // Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(run.newSizes()); ++i) {
-    long long low = 0, high = 0;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(run.newSizes(), i), "LL", &low, &high))
-      throw PythonError();
-    environment->addUnbacked({low, high});
-  }
+  addNewSizes(*environment, run.newSizes());
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(run.conditions()); ++i) {
     STATOR_CHECK(environment->decide(run.parsed(i)), "a condition of a symbolic run");
   }
@@ -413,19 +416,12 @@ FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) 
   static PyObject* make_symbolic = glue("make_wrapped");
   static PyObject* call_symbolic = glue("call_wrapped");
   FallbackAnswer refused;
-  refused.why = "wrapper subclasses beside sizes that depend on data";
+  refused.why = "wrapper subclasses beside a whole number with a history";
   Ref<> env = orThrow(PyObject_GetAttrString(request.fakes, "env"));
   const bool numbers = env.get() == Py_None;
   symbolic::Environment* environment = symbolic::Environment::current();
   if (!numbers) {
-    Ref<> hints = orThrow(PyList_New(0));
-    for (size_t i = 0; i < environment->symbolCount(); ++i) {
-      if (environment->hasUnbacked(symbolic::symbol(static_cast<int64_t>(i)))) return refused;
-      if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(environment->hints()[i])).get()) !=
-          0)
-        throw PythonError();
-    }
-    orThrow(PyObject_CallMethod(request.fakes, "extend", "O", hints.get()));
+    tellSymbols(request.fakes, *environment);
     substitution.setSymbols(env);
   }
   Ref<> facts = substitution.facts();
@@ -446,7 +442,10 @@ FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) 
     STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition),
                  "a condition of a symbolic run");
   }
+  PyObject* new_sizes = PyTuple_GET_ITEM(answer.get(), 2);
+  addNewSizes(*environment, new_sizes);
   FallbackAnswer read = readAnswer(PyTuple_GET_ITEM(answer.get(), 0), substitution);
+  read.of_these_tensors = PyList_GET_SIZE(new_sizes) > 0;
   substitution.setSymbols(Ref<>());
   return read;
 }
@@ -527,6 +526,20 @@ bool toldByTags(const Request& request, const Substitution& substitution, Fallba
 TensorMeta wrapperFacts(PyObject* fake) {
   static PyObject* facts = glue("wrapper_facts");
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
+}
+
+void tellSymbols(PyObject* fakes, const symbolic::Environment& environment) {
+  Ref<> known = orThrow(PyList_New(0));
+  for (size_t i = 0; i < environment.symbolCount(); ++i) {
+    const symbolic::Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
+    const symbolic::Range range = environment.rangeOf(symbol);
+    Ref<> row = orThrow(environment.hasUnbacked(symbol)
+                            ? Py_BuildValue("(LL)", static_cast<long long>(range.low),
+                                            static_cast<long long>(range.high))
+                            : PyLong_FromLongLong(environment.hints()[i]));
+    if (PyList_Append(known.get(), row.get()) != 0) throw PythonError();
+  }
+  orThrow(PyObject_CallMethod(fakes, "extend", "O", known.get()));
 }
 
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {

@@ -449,6 +449,38 @@ def test_nested_of_other_lengths():
         assert stator._core.stats()["captures"] - before == captures
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parts_of_nested_tensors_have_sizes_that_depend_on_data(backend, dynamic):
+    def f(x):
+        first, *others = x.unbind()
+        return first * 2, [each.sum(0) * first.shape[0] for each in others], torch.cat(others)
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
+    made = []
+    for lengths in ((2, 3, 4), (4, 3, 2), (3, 2, 5), (5, 2, 7)):
+        x = jagged(*lengths)
+        made.append(captures_of(f, compiled, x, compare=same_nested))
+    assert made == [1, 0, *([0, 0] if dynamic else [1, 0])]
+    # How many parts there are is no such size.
+    assert captures_of(f, compiled, jagged(2, 3), compare=same_nested) == 1
+
+
+def test_wrappers_of_sizes_that_depend_on_data():
+    def f(x, mask):
+        chosen = x[mask]
+        return chosen * 2, chosen.shape[0] + 1, (chosen + 1).a
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    mask, twice = torch.tensor([True, False, True, True]), torch.tensor([True, True, False, False])
+    x = TwoTensor(torch.randn(4, 2), torch.randn(4, 2))
+    for run, captures in ((mask, 1), (twice, 0)):
+        before = stator._core.stats()["captures"]
+        got, expected = compiled(x, run), f(x, run)
+        torch.testing.assert_close((got[0].a, got[0].b, *got[1:]), (expected[0].a, expected[0].b, *expected[1:]))
+        assert stator._core.stats()["captures"] - before == captures
+
+
 # ---- distributed tensors
 
 

@@ -39,6 +39,7 @@ struct Captured {
   // the trace changed what it had read (lazy modules): run it again as it is
   bool start_anew = false;
   std::vector<uint64_t> read_texts;  // of the trace, where it is run again
+  bool wrappers_read_data = false;
   bool grad_enabled = false;         // at the beginning
   bool has_subclasses = false;       // among the inputs: the graph takes them for plain tensors
   uint64_t counted = 0;              // instructions of counted code

@@ -23,6 +23,10 @@ class Wrappers {
   PyObject* fakes() const { return fakes_.get(); }        // makes fake instances for this trace
   void setFakes(Ref<> fakes) { fakes_ = std::move(fakes); }
 
+  // An operation on one reads data, which fakes that know numbers alone cannot say: the next trace has others.
+  void noteReadsData() { reads_data_ = true; }
+  bool readsData() const { return reads_data_; }
+
   // The call under way gives such a tensor, whatever its arguments are.
   bool making() const { return making_; }
   class Making {
@@ -52,6 +56,7 @@ class Wrappers {
  private:
   Ref<> fakes_;
   bool making_ = false;
+  bool reads_data_ = false;
   std::vector<std::pair<const sources::Source*, PyObject*>> ragged_;
   std::vector<std::pair<uint32_t, uint32_t>> ties_;
   std::unordered_map<const graph::Node*, std::vector<Inner>> inner_;

@@ -178,6 +178,7 @@ Captured run(Tracer& tracer) {
   const bool returns = flow == Flow::kOk;
   captured.start_anew = tracer.ending.startsAnew() || (!returns && numbersBecomeConstant(tracer));
   captured.read_texts = tracer.texts.read();
+  captured.wrappers_read_data = tracer.wrappers.readsData();
   if (captured.start_anew || (!returns && breaksEarlier(tracer, captured))) return captured;
   if (!buildPlan(tracer, returns, captured.plan)) {
     captured.start_anew = tracer.ending.startsAnew();
@@ -204,6 +205,7 @@ Captured trace(StatorFrame* frame, TraceOptions& options) {
     captured.restarts = attempt;
     if (captured.restart_at == 0 && !captured.start_anew) return captured;
     options.read_texts = captured.read_texts;
+    options.wrappers_read_data |= captured.wrappers_read_data;
     if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;

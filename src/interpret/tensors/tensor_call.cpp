@@ -284,6 +284,13 @@ Out TensorCall::withoutAnswer() {
   const bool one_argument = args_.positional == 1 && args_.keywordCount() == 0;
   const bool raises = answer_.status == Status::kRaises;
   const bool reads = answer_.status == Status::kDataDependent;
+  if (request_.wrapped && (reads || answer_.status == Status::kDynamicShape) &&
+      (tracer_.options.fullgraph || tracer_.options.capture_scalar_outputs) &&
+      !fakesHaveSymbols(tracer_)) {
+    tracer_.wrappers.noteReadsData();
+    tracer_.ending.startAnew();
+    return tracer_.breakWith(reasonFor(answer_), targetName(target_));
+  }
   if (reads && one_argument && isRead(target_)) {
     if (Ref<> tensor = knownTensor(tracer_, now_[0])) {
       return tracer_.fromNative(

@@ -189,24 +189,26 @@ void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullpt
       marked || t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
        t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
-  t.wrappers.setFakes(stealRef(
-      PyObject_CallOneArg(torchObject("stator._wrappers.Fakes"), symbolic ? Py_True : Py_False)));
+  t.wrappers.setFakes(stealRef(PyObject_CallFunctionObjArgs(
+      torchObject("stator._wrappers.Fakes"),
+      symbolic || t.options.wrappers_read_data ? Py_True : Py_False,
+      t.options.fullgraph ? Py_True : Py_False, nullptr)));
   if (!t.wrappers.any()) throw PythonError();
 }
 
-bool isSymbolic(Tracer& t) {
-  Ref<> env = stealRef(PyObject_GetAttrString(t.wrappers.fakes(), "env"));
+}  // namespace
+
+bool fakesHaveSymbols(const Tracer& tracer) {
+  Ref<> env = stealRef(PyObject_GetAttrString(tracer.wrappers.fakes(), "env"));
   return env && env.get() != Py_None;
 }
-
-}  // namespace
 
 Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
   static PyObject* const function = PyUnicode_InternFromString("__torch_function__");
   PyTypeObject* type = Py_TYPE(raw);
   needFakes(tracer, source, raw);
-  const bool symbolic = isSymbolic(tracer);
+  const bool symbolic = fakesHaveSymbols(tracer);
   // A handler of the program's has no part in what is asked here.
   tensor::TorchFunctionPause pause(true);
   uint32_t storage = tracer.storages.fresh();
@@ -224,13 +226,7 @@ Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (wasWrittenThrough(tracer, storage))
     return tracer.breakWith(Reason::kSubclass,
                             "memory that was written to by way of another input");
-  if (symbolic) {
-    Ref<> hints = stealRef(PyList_New(0));
-    for (int64_t hint : tracer.sizes.environment().hints())
-      PyList_Append(hints.get(), stealRef(PyLong_FromLongLong(hint)).get());
-    Ref<> done = stealRef(PyObject_CallMethod(tracer.wrappers.fakes(), "extend", "O", hints.get()));
-    if (!done) return breakOnError(tracer, type);
-  }
+  if (symbolic) shapes::tellSymbols(tracer.wrappers.fakes(), tracer.sizes.environment());
   Ref<> fake = stealRef(
       symbolic ? PyObject_CallMethod(tracer.wrappers.fakes(), "symbolic", "OO", raw, sizes.get())
                : PyObject_CallMethod(tracer.wrappers.fakes(), "of", "O", raw));
@@ -384,7 +380,7 @@ bool mayTellRaggedSizes(const graph::StandIn& value) {
 }
 
 void giveFake(Tracer& t, graph::StandIn* value) {
-  if (value->meta->isSymbolic() && !isSymbolic(t)) return;
+  if (value->meta->isSymbolic() && !fakesHaveSymbols(t)) return;
   Ref<> sizes = tupleOf(value->meta->sizes), strides = tupleOf(value->meta->strides);
   Ref<> device = shapes::makeDevice(value->meta->device, value->meta->device_index);
   value->node->wrapper =

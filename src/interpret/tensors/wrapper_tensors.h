@@ -8,6 +8,8 @@ namespace stator::interpret {
 Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
 // an attribute of the instance; ok with null: not there
 Out wrapperAttr(Tracer& tracer, PyObject* stand_in, PyObject* name);
+// whether the trace's fakes may have sizes that are no numbers
+bool fakesHaveSymbols(const Tracer& tracer);
 // calling the class
 Out makeWrapper(Tracer& tracer, PyTypeObject* type, const Args& args);
 // a call that gives such a tensor or takes one; `facts` as in tensorCall
