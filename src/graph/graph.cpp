@@ -130,11 +130,31 @@ void Graph::dropDead() {
 }
 
 void Graph::dropSwitches() {
-  for (const Node* node : nodes_) {
-    if (node->op != Op::kInput && !node->sets_mode) return;
+  // On or off, whatever it was before.
+  auto switches = [](const Node* node) {
+    return node->op == Op::kCallFunction && node->sets_mode && !node->leave && node->uses == 0 &&
+           !node->kwargs && PyTuple_GET_SIZE(node->args.get()) == 1 &&
+           PyBool_Check(PyTuple_GET_ITEM(node->args.get(), 0));
+  };
+  const Node* next = nullptr;  // the call behind this one
+  bool any = false, others = false;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node* node = nodes_[i];
+    if (node->op == Op::kInput) continue;
+    // Nothing has seen the state that it set.
+    if (next != nullptr && switches(node) && switches(next) &&
+        node->target.get() == next->target.get()) {
+      node->mutates = node->called = false;
+      any = true;
+      continue;
+    }
+    others |= !node->sets_mode;
+    next = node;
   }
-  for (Node* node : nodes_) node->mutates = false;
-  dropDead();
+  if (!others) {
+    for (Node* node : nodes_) node->mutates = false;
+  }
+  if (any || !others) dropDead();
 }
 
 void Graph::dropExamples() {

@@ -3,6 +3,7 @@
 import copy
 import gc
 import os
+import warnings
 import weakref
 
 import pytest
@@ -219,6 +220,53 @@ def test_checkpoints_compute_again_what_eager_does(backend):
             run(x).sum().backward()
             seen.append((x.grad, torch.rand(2), list(log)))
         torch.testing.assert_close(seen[1], seen[0])
+
+
+def test_reentrant_checkpoints_of_arguments_without_gradients():
+    """They are in graphs, unless the function uses what has gradients: eager gives those none."""
+    from torch.utils.checkpoint import checkpoint
+
+    weight = torch.randn(3, requires_grad=True)
+
+    def of_weight(x):
+        return checkpoint(lambda a: a.sin() * weight, x, use_reentrant=True)
+
+    def of_arguments(x):
+        return checkpoint(lambda a: a.sin() * 2, x, use_reentrant=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function, graphs in ((of_weight, 0), (of_arguments, 1)):
+            seen = []
+            compiled = stator.compile(function, backend=lambda module, _, seen=seen: seen.append(module) or module)
+            x = torch.randn(3)
+            got, expected = compiled(x), function(x)
+            assert torch.equal(got, expected) and got.requires_grad == expected.requires_grad
+            assert len(seen) == graphs
+
+
+def test_switches_that_nothing_sees_are_not_in_graphs():
+    def f(weight, x):
+        before = torch.is_grad_enabled()
+        try:
+            torch.set_grad_enabled(False)
+            torch.set_grad_enabled(True)
+            torch.set_grad_enabled(False)
+            weight.add_(x)
+        finally:
+            torch.set_grad_enabled(before)
+        return x * 2
+
+    seen = []
+    compiled = stator.compile(f, backend=lambda module, _: seen.append(module) or module, fullgraph=True)
+    weights = [torch.ones(4, requires_grad=True) for _ in range(2)]
+    for run, weight in zip((f, compiled), weights, strict=True):
+        run(weight, torch.arange(4.0))
+        assert torch.is_grad_enabled()
+    assert torch.equal(*weights)
+    calls = [(node.target, node.args) for node in seen[0].graph.nodes if node.op.startswith("call_")]
+    switches = [args for target, args in calls if target is torch._C._set_grad_enabled]
+    assert switches == [(False,), (True,)] and len(calls) == 4
 
 
 def test_data_set_inside():

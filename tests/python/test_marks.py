@@ -111,6 +111,24 @@ def test_marks_that_torch_made():
     assert message(plain, x) == "L['x'].size(-1) is marked dynamic, but the tensor has 2 dimensions"
 
 
+def test_dims_that_were_symbols_of_an_earlier_graph():
+    """AOTAutograd leaves them on its results: the next graph has symbols for them from the start, and no guards on the
+    mark."""
+    before = stator.compile(lambda x: x * 2, backend="aot_eager", dynamic=True)
+    behind = stator.compile(plain, backend="eager", fullgraph=True)
+    made = before(torch.randn(3, 5))
+    assert made._dynamo_propagated_dynamic_indices == {0, 1}
+    counted = stator._core.stats()["captures"]
+    for x in (made, before(torch.randn(4, 5)), torch.randn(6, 7)):
+        assert torch.equal(behind(x), plain(x))
+    assert stator._core.stats()["captures"] == counted + 1
+    # Only where sizes are followed at all.
+    fixed = stator.compile(plain, backend="eager", dynamic=False)
+    for size in (3, 4):
+        fixed(before(torch.randn(size, 5)))
+    assert stator._core.stats()["captures"] == counted + 3
+
+
 def branch(x):
     y = x * 2
     if x.shape[0] == 6:  # the first line to blame

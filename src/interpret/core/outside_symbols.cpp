@@ -309,6 +309,17 @@ void noteMarks(PyObject* raw, SizeMarks& marks) {
   }
 }
 
+// Dims that were symbols of the graph that made the tensor, which AOTAutograd leaves on its results, and ragged ones of
+// nested tensors. Nothing depends on the marks but what is captured: they are not guarded.
+void notePassedOn(PyObject* raw, SizeMarks& marks) {
+  PyObject** dict = _PyObject_GetDictPtr(raw);
+  if (dict == nullptr || *dict == nullptr || PyDict_GET_SIZE(*dict) == 0) return;
+  for (int64_t dim : marksOf(raw, "_dynamo_propagated_dynamic_indices")) {
+    if (dim >= 0 && static_cast<size_t>(dim) < marks.dynamic.size())
+      marks.dynamic[static_cast<size_t>(dim)] = true;
+  }
+}
+
 [[noreturn]] void refuseMark(Tracer& tracer, const Source& source, int64_t dim,
                              const std::string& why) {
   raiseViolation(sources::print(source, tracer.world.roots().code) + ".size(" +
@@ -439,6 +450,7 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
   marks.dynamic.assign(rank, tracer.options.dynamic == DynamicMode::kAll && !fixed);
   marks.unbacked = std::move(asked.unbacked);
   if (tracer.options.history != nullptr && !fixed) noteHistory(tracer, *source, guard.sizes, marks);
+  if (!fixed && tracer.options.dynamic == DynamicMode::kAutomatic) notePassedOn(raw, marks);
   for (int64_t dim : asked.dynamic) marks.dynamic[static_cast<size_t>(dim)] = true;
   if (marks.marked) {
     noteMarks(raw, marks);

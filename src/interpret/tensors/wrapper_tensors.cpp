@@ -184,7 +184,11 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
 // trace.
 void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullptr) {
   if (t.wrappers.any()) return;
-  const bool marked = raw != nullptr && PyObject_HasAttrString(raw, "_dynamo_dynamic_indices");
+  // Nested tensors mark what is ragged in them themselves.
+  bool marked = false;
+  for (const char* mark : {"_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices",
+                           "_dynamo_propagated_dynamic_indices"})
+    marked |= raw != nullptr && PyObject_HasAttrString(raw, mark);
   const bool symbolic =
       marked || t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
