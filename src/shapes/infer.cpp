@@ -32,14 +32,14 @@ Engine& engine() {
 }
 
 bool inferByRules(PyObject* target, Workspace& workspace, const State& state, Inferred& out) {
-  const std::vector<ResolvedRule>* rules = rulesOf(target);
-  if (rules == nullptr) return false;
+  const Rules* rules = rulesOf(target);
+  if (rules == nullptr || !takesCall(target, workspace)) return false;
   if (state.autocast_cpu || state.autocast_cuda) {
-    const Cast cast = castOf(target, *rules->front().row, workspace, state);
+    const Cast cast = castOf(target, *rules->rows.front().row, workspace, state);
     if (cast == Cast::kUnknown) return false;
     if (cast == Cast::kLower && !workspace.lower(state)) return false;
   }
-  for (const ResolvedRule& rule : *rules) {
+  for (const ResolvedRule& rule : rules->rows) {
     Call call(workspace, state, out);
     if (call.bind(*rule.signature, rule.row->detail, rule.mode, rule.keywords_allowed) &&
         rule.row->rule(call)) {

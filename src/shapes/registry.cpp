@@ -13,7 +13,7 @@ namespace {
 
 struct Registry {
   // owns one reference to each key, for good
-  std::unordered_map<PyObject*, std::vector<ResolvedRule>> rules;
+  std::unordered_map<PyObject*, Rules> rules;
   std::deque<Signature> signatures;
   std::unordered_map<std::string, PyObject*> owners;
   std::unordered_map<std::string, PyObject*> return_types;
@@ -67,10 +67,13 @@ void addTarget(const std::string& owner, const std::string& name, ResolvedRule r
   }
   auto [position, is_new] = all.rules.try_emplace(target.get());
   if (is_new) keepForever(target.get());
-  for (const ResolvedRule& known : position->second) {
+  Rules& rules = position->second;
+  rules.is_method |= owner == "Tensor";
+  if (owner == "operator") rules.declaration.emplace();  // Python's own, of any operands
+  for (const ResolvedRule& known : rules.rows) {
     if (known.row == rule.row && known.mode == rule.mode) return;  // one object under two names
   }
-  position->second.push_back(rule);
+  rules.rows.push_back(rule);
 }
 
 void addRow(const OpRow& row) {
@@ -109,9 +112,17 @@ bool initRegistry() {
   return all.methods != nullptr;
 }
 
-const std::vector<ResolvedRule>* rulesOf(PyObject* target) {
+const Rules* rulesOf(PyObject* target) {
   const auto found = registry().rules.find(target);
   return found == registry().rules.end() ? nullptr : &found->second;
+}
+
+bool takesCall(PyObject* target, const Workspace& workspace) {
+  Rules& rules = registry().rules.at(target);
+  if (rules.is_method && (workspace.positional().empty() || !workspace.positional()[0].isTensor()))
+    return false;
+  if (!rules.declaration) rules.declaration = declarationOf(target);
+  return accepts(*rules.declaration, workspace);
 }
 
 PyObject* resolveTarget(PyObject* target) {

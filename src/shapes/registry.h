@@ -2,7 +2,9 @@
 #pragma once
 
 #include "shapes/call.h"
+#include "shapes/declared.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +17,18 @@ struct ResolvedRule {
   bool keywords_allowed;  // not by the functions of `operator`
 };
 
+// What a callable has.
+struct Rules {
+  std::vector<ResolvedRule> rows;
+  bool is_method = false;  // of torch.Tensor: the first argument is one
+  // of torch's own, made when it is first asked
+  std::optional<Declaration> declaration;
+};
+
 bool initRegistry();  // false with a Python error set
-const std::vector<ResolvedRule>* rulesOf(PyObject* target);
+const Rules* rulesOf(PyObject* target);
+// Whether eager takes a call with these arguments, as far as the declaration says.
+bool takesCall(PyObject* target, const Workspace& workspace);
 // For a str: the attribute of torch.Tensor with that name (borrowed, kept); otherwise the target itself. Null: there is
 // none.
 PyObject* resolveTarget(PyObject* target);

@@ -133,3 +133,40 @@ def relaid_calls(op, dtypes, count, ways=3):
                 with_layouts(args, choose),
                 {name: with_layouts(value, choose) for name, value in kwargs.items()},
             )
+
+
+def _others_than(value):
+    """What a caller might pass in place of it by mistake."""
+    if isinstance(value, torch.Tensor):
+        plain = value.detach()
+        yield from (plain.to(d) for d in (torch.bool, torch.int64, torch.complex64, torch.float16) if d != value.dtype)
+        yield plain.unsqueeze(0)
+        yield torch.zeros((), dtype=value.dtype)
+        if value.dim() > 0:
+            yield torch.cat([plain, plain])
+    else:
+        yield torch.zeros(2)
+    yield from (None, "wrong", 1.5, -9, True, [], (0, 0), [None], torch.float32, 1j, object())
+
+
+def wrong_calls(op, dtypes, count):
+    """op_calls with one argument missing, too many, under another name or of another kind. Some are right all the
+    same."""
+    for target, args, kwargs in op_calls(op, dtypes, count):
+        yield target, args[:-1], kwargs
+        for extra in (1, None, torch.zeros(2)):
+            yield target, (*args, extra), kwargs
+            for name in ("dim", "alpha", "bogus"):
+                if name not in kwargs:
+                    yield target, args, {**kwargs, name: extra}
+        for i, value in enumerate(args):
+            yield from ((target, (*args[:i], other, *args[i + 1 :]), kwargs) for other in _others_than(value))
+        for name, value in kwargs.items():
+            yield target, args, {key: kept for key, kept in kwargs.items() if key != name}
+            yield from ((target, args, {**kwargs, name: other}) for other in _others_than(value))
+
+
+def copied(value):
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    return type(value)(map(copied, value)) if type(value) in (list, tuple) else value

@@ -17,12 +17,14 @@ from stator import _core  # noqa: E402
 from tests.python.shape_cases import (  # noqa: E402
     FAKE,
     RULES,
+    copied,
     describe,
     differences,
     infer,
     op_calls,
     relaid_calls,
     variants,
+    wrong_calls,
 )
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
@@ -130,6 +132,30 @@ def test_rules_agree_in_inference_mode(shard):
         calls = list(op_calls(op, (torch.float32,), count=2))
         with torch.inference_mode():
             wrong += check(calls, ignore=("requires_grad",))[2]
+    complain(wrong)
+
+
+# What these refuse are data, or numbers that graph/raising.cpp knows of.
+LOOK_AT_DATA = ("getitem", "gather", "scatter", "index", "normal", "uniform", "exponential", "histc", "hardtanh")
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_rules_refuse_what_eager_refuses(shard):
+    wrong, answers = [], 0
+    for op in RULED[shard::4]:
+        if any(part in op.name for part in LOOK_AT_DATA):
+            continue
+        for target, args, kwargs in wrong_calls(op, (torch.float32,), count=1):
+            if not _core.shapes_has_rule(target) or any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
+                continue
+            if infer(target, args, kwargs, RULES)[0] != "ok":
+                continue
+            answers += 1
+            try:
+                target(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
+            except Exception as error:
+                wrong.append(f"{target} {describe(args)} {kwargs}: {type(error).__name__} {str(error)[:100]}")
+    assert answers > 100
     complain(wrong)
 
 

@@ -117,6 +117,7 @@ bool ternary(Call& call) {
     for (size_t i = 0; i < 3; ++i) {
       if (call[i].isTensor() && call[i].tensor->dtype != common) return false;
     }
+    if (call[2].is(Arg::Kind::kComplex) && !isComplex(common)) return false;
   }
   if (call.paramCount() > 3 && call[3].is(Arg::Kind::kFloat) && isIntegral(common)) return false;
   if (!promotionKeepsOrder({&call[0], &call[1], &call[2]})) return false;
@@ -183,6 +184,11 @@ bool sameObject(Call& call) {  // resolve_conj and the like of a tensor without 
 
 bool conjugate(Call& call) {
   return call[0].isTensor() && !isComplex(call[0].tensor->dtype) && sameObject(call);
+}
+
+bool notOfHalf(Call& call) {  // there is no kernel for a CPU
+  return call[0].isTensor() && call[0].tensor->dtype != DType::Half &&
+         call[0].tensor->dtype != DType::BFloat16 && unary(call);
 }
 
 // logit(input, eps)
@@ -303,9 +309,10 @@ constexpr OpRow kRows[] = {
      "!torch.exp_|sqrt_|rsqrt_|tanh_|sigmoid_",
      "input", unary, kFloatOut},
     {"torch|Tensor.erf|erfc|erfinv|lgamma|digamma|i0 "
-     "special.erf|erfc|erfinv|gammaln|digamma|psi|i0|i0e|i1|i1e|ndtr|ndtri|log_ndtr|entr|erfcx "
+     "special.erf|erfc|erfinv|gammaln|digamma|psi|i0|i0e|i1|i1e|ndtr|entr "
      "!Tensor.erf_|erfc_|erfinv_|lgamma_|digamma_|i0_",
      "input", unary, kFloatOut | kNoComplex},
+    {"special.ndtri|log_ndtr|erfcx", "input", notOfHalf, kFloatOut | kNoComplex},
     {"torch|Tensor.deg2rad|rad2deg !Tensor.deg2rad_|rad2deg_", "input", unary,
      kFloatOut | kNoComplex},
     {"torch|Tensor.abs|absolute Tensor.__abs__ operator.abs !Tensor.abs_", "input", unary,

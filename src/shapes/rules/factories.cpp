@@ -2,6 +2,7 @@
 #include "shapes/rules/pointwise.h"
 
 #include <cmath>
+#include <limits>
 
 namespace stator::shapes {
 
@@ -77,12 +78,42 @@ DType dtypeOfNumber(const Call& call, const Arg& number) {
   }
 }
 
+// Whether torch puts the number into a tensor of the dtype, or raises.
+bool holds(DType dtype, const Arg& number) {
+  if (isComplex(dtype) || number.is(Arg::Kind::kBool)) return true;
+  if (number.is(Arg::Kind::kComplex)) return false;
+  const bool is_float = number.is(Arg::Kind::kFloat);
+  if (!is_float && !number.is(Arg::Kind::kInt)) return true;  // a symbol
+  const double value = is_float ? number.f : static_cast<double>(number.i);
+  if (!std::isfinite(value)) return isFloating(dtype);
+  switch (dtype) {
+    case DType::Byte:
+      return value >= 0 && value <= 255;
+    case DType::Char:
+      return std::abs(value) <= 127;
+    case DType::Short:
+      return std::abs(value) <= 32767;
+    case DType::Int:
+      return std::abs(value) <= 2147483647;
+    case DType::Long:
+      return !is_float || std::abs(value) < 9e18;
+    case DType::Half:
+      return std::abs(value) <= 65504;
+    case DType::Float:
+    case DType::BFloat16:
+      return std::abs(value) <= std::numeric_limits<float>::max();
+    default:
+      return true;
+  }
+}
+
 // full(size, fill_value, ...)
 bool full(Call& call) {
   Dims sizes;
   Options options;
   if (!call[0].isSequence() || !call.ints(0, sizes) || !call[1].isNumber()) return false;
-  if (!readOptions(call, 2, dtypeOfNumber(call, call[1]), defaultPlace(call), options))
+  if (!readOptions(call, 2, dtypeOfNumber(call, call[1]), defaultPlace(call), options) ||
+      !holds(options.dtype, call[1]))
     return false;
   return addFactory(call, std::move(sizes), options);
 }
@@ -201,7 +232,9 @@ bool addLike(Call& call, size_t first) {
   return addFactory(call, meta.sizes, std::move(strides), options);
 }
 bool like(Call& call) { return addLike(call, 1); }
-bool fullLike(Call& call) { return call[1].isNumber() && addLike(call, 2); }
+bool fullLike(Call& call) {
+  return call[1].isNumber() && addLike(call, 2) && holds(call.out.outputs[0].meta.dtype, call[1]);
+}
 
 // x.new_zeros(*size, dtype, layout, device, pin_memory, requires_grad)
 bool newSizes(Call& call) {
@@ -219,7 +252,7 @@ bool newFull(Call& call) {
   Options options;
   if (!call[1].isSequence() || !call.ints(1, sizes)) return false;
   if (!readOptions(call, 3, call[0].tensor->dtype, placeOf(*call[0].tensor), options)) return false;
-  return addFactory(call, std::move(sizes), options);
+  return holds(options.dtype, call[2]) && addFactory(call, std::move(sizes), options);
 }
 
 // Whether nested lists of numbers have this shape, and what the numbers promote to.

@@ -38,6 +38,13 @@ bool activation(Call& call) {
   return unary(call);
 }
 
+bool softshrink(Call& call) {
+  const bool positive = call[1].is(Arg::Kind::kInt)     ? call[1].i >= 0
+                        : call[1].is(Arg::Kind::kFloat) ? call[1].f >= 0
+                                                        : true;
+  return positive && activation(call);
+}
+
 bool gelu(Call& call) {
   if (!isFloat(call[0])) return false;
   if (call[1].given() &&
@@ -279,7 +286,7 @@ constexpr OpRow kRows[] = {
     {"F.tanh|sigmoid", "input", unary, kFloatOut},
     {"F|nn.gelu", "input, *, approximate", gelu},
     {"F|torch.hardshrink", "input, lambd", activation, kOneNumber},
-    {"F|nn.softshrink", "input, lambd", activation, kOneNumber},
+    {"F|nn.softshrink", "input, lambd", softshrink, kOneNumber},
     {"F.softsign|tanhshrink", "input", activation},
     {"F.threshold", "input, threshold, value, inplace", activation, kTwoNumbers},
     {"F.normalize", "input, p, dim, eps", normalize},

@@ -230,13 +230,15 @@ bool repeatInterleave(Call& call) {
   return true;
 }
 
-bool sameSizesDense(Call& call) {  // flip, roll
+bool sameSizesDense(Call& call) {  // flip
   std::vector<int64_t> dims;
   if (!call[0].isTensor() || !call[1].given() || !call.axes(1, dims)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!hasPlainStrides(meta)) return false;
+  std::vector<bool> seen(std::max<size_t>(meta.sizes.size(), 1), false);
   for (int64_t& dim : dims) {
-    if (!wrapDim(dim, meta.sizes.size())) return false;
+    if (!wrapDim(dim, meta.sizes.size()) || seen[dim]) return false;
+    seen[dim] = true;
   }
   call.fresh(meta.dtype, meta.sizes);
   return true;
@@ -248,7 +250,7 @@ bool roll(Call& call) {
   if (!call[0].isTensor() || !call.ints(1, shifts)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (call[2].given()) {
-    if (!call.axes(2, dims) || dims.size() != shifts.size()) return false;
+    if (meta.sizes.empty() || !call.axes(2, dims) || dims.size() != shifts.size()) return false;
   } else if (shifts.size() != 1) {
     return false;
   }

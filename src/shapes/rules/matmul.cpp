@@ -240,7 +240,9 @@ bool convTranspose(Call& call) {
   if (call[2].given() && call[2].tensor->sizes != Dims{out_channels}) return false;
   Dims shape = {input.sizes[0], out_channels};
   for (size_t i = 0; i < rank; ++i) {
-    if (args.stride[i] <= 0 || args.dilation[i] <= 0 || isNegative(args.padding[i])) return false;
+    if (args.stride[i] <= 0 || args.dilation[i] <= 0 || isNegative(args.padding[i]) ||
+        isNegative(args.output_padding[i]))
+      return false;
     if (!lessThan(args.output_padding[i], args.stride[i]) &&
         !lessThan(args.output_padding[i], args.dilation[i]))
       return false;

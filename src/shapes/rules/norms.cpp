@@ -59,7 +59,10 @@ bool batchNorm(Call& call) {
   for (size_t i : {1, 2, 3, 4}) {
     if (!fits(call[i], channels, input.dtype)) return false;
   }
-  if (!training && (!call[1].given() || !call[2].given())) return false;
+  if (call[1].given() != call[2].given() || (!training && !call[1].given())) return false;
+  if (call[7].is(Arg::Kind::kInt) ? call[7].i <= 0
+                                  : call[7].is(Arg::Kind::kFloat) && !(call[7].f > 0))
+    return false;
   if (training && isOne(product(input.sizes) / input.sizes[1])) return false;
   const MemoryFormat format = suggestedFormat(input);
   if (!isContiguousIn(input, format)) return false;

@@ -13,13 +13,15 @@ bool isFloat(const Arg& arg) {
   return arg.isTensor() && isFloating(arg.tensor->dtype) && isOrdinary(arg.tensor->dtype);
 }
 
-// One int for all spatial dims, or one for each.
-bool perDim(const Call& call, size_t param, size_t rank, const Dims& fallback, Dims& values) {
+// One int for all spatial dims, or one for each. `or_none`: None and nothing at all mean the fallback too.
+bool perDim(const Call& call, size_t param, size_t rank, const Dims& fallback, Dims& values,
+            bool or_none = false) {
   values = fallback;
-  if (!call[param].given()) return true;
+  if (call[param].is(Arg::Kind::kAbsent)) return true;
+  if (call[param].is(Arg::Kind::kNone)) return or_none;
   Dims read;
   if (!call.ints(param, read)) return false;
-  if (read.empty()) return true;
+  if (read.empty()) return or_none;
   if (read.size() == 1) read.assign(rank, read[0]);
   values = read;
   return read.size() == rank;
@@ -68,7 +70,7 @@ bool maxPool(Call& call) {
   bool indices = false;
   if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel))
     return false;
-  if (!perDim(call, 2, rank, window.kernel, window.stride)) return false;
+  if (!perDim(call, 2, rank, window.kernel, window.stride, true)) return false;
   if (!perDim(call, 3, rank, Dims(rank, 0), window.padding) ||
       !perDim(call, 4, rank, Dims(rank, 1), window.dilation))
     return false;
@@ -84,14 +86,16 @@ bool avgPool(Call& call) {
   bool unused = false;
   if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel))
     return false;
-  if (!perDim(call, 2, rank, window.kernel, window.stride)) return false;
+  if (!perDim(call, 2, rank, window.kernel, window.stride, true)) return false;
   if (!perDim(call, 3, rank, Dims(rank, 0), window.padding)) return false;
   window.dilation.assign(rank, 1);
   if (!call.flagOr(4, false, window.ceil) || !call.flagOr(5, true, unused)) return false;
   if (call[6].given() && !(call[6].is(Arg::Kind::kInt) && call[6].i != 0)) return false;
   // Volumes, unlike images, have to be as large as the window without the padding.
   const Dims& sizes = call[0].tensor->sizes;
-  if (rank == 3 && sizes.size() < rank) return false;
+  const DType dtype = call[0].tensor->dtype;
+  if (rank == 3 && (sizes.size() < rank || dtype == DType::Half || dtype == DType::BFloat16))
+    return false;
   for (size_t i = 0; rank == 3 && i < rank; ++i) {
     if (lessThan(sizes[sizes.size() - rank + i], window.kernel[i])) return false;
   }
@@ -187,8 +191,12 @@ bool gridSample(Call& call) {
   const size_t rank = input.sizes.size();
   if ((rank != 4 && rank != 5) || grid.sizes.size() != rank || grid.dtype != input.dtype)
     return false;
-  const std::string_view mode = call[2].is(Arg::Kind::kStr) ? call[2].text() : "bilinear";
-  const std::string_view padding = call[3].is(Arg::Kind::kStr) ? call[3].text() : "zeros";
+  const auto text = [&](size_t param, std::string_view fallback) {
+    if (call[param].is(Arg::Kind::kAbsent)) return fallback;
+    return call[param].is(Arg::Kind::kStr) ? call[param].text() : std::string_view();
+  };
+  const std::string_view mode = text(2, "bilinear");
+  const std::string_view padding = text(3, "zeros");
   if ((mode != "bilinear" && mode != "nearest" && (mode != "bicubic" || rank != 4)) ||
       (padding != "zeros" && padding != "border" && padding != "reflection"))
     return false;

@@ -16,6 +16,7 @@ bool readDims(const Call& call, size_t param, size_t rank, std::vector<bool>& re
     reduced.assign(rank, true);
     return true;
   }
+  if (rank == 0 && dims.size() > 1) return false;  // both would be its dim 0
   for (int64_t& dim : dims) {
     if (!wrapDim(dim, rank)) return false;
     if (rank == 0) continue;
@@ -156,7 +157,9 @@ bool topk(Call& call) {
   if (!call[0].isTensor() || !call.integer(1, count) || !call.integerOr(2, -1, dim)) return false;
   if (!call.flagOr(3, true, unused) || !call.flagOr(4, true, unused)) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (!wrapDim(dim, meta.sizes.size()) || meta.sizes.empty() || isComplex(meta.dtype)) return false;
+  if (!wrapDim(dim, meta.sizes.size()) || meta.sizes.empty() || isComplex(meta.dtype) ||
+      meta.dtype == DType::Bool)
+    return false;
   if (count < 0 || !expectAtMost(count, meta.sizes[dim])) return false;
   Dims sizes = meta.sizes;
   sizes[dim] = count;
@@ -208,6 +211,9 @@ bool addSoftmax(Call& call, size_t dtype_param) {
 }
 bool softmax(Call& call) { return addSoftmax(call, 2); }
 bool softmaxFunctional(Call& call) { return addSoftmax(call, 3); }
+bool softmin(Call& call) {  // of what is negated
+  return call[0].isTensor() && call[0].tensor->dtype != DType::Bool && addSoftmax(call, 3);
+}
 
 // cumsum, cumprod: input, dim, dtype
 bool scan(Call& call) {
@@ -294,10 +300,16 @@ bool bothExtrema(Call& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"torch|Tensor.sum|nansum", "input, *, dtype", reduceAll, kLongOut},
-    {"torch|Tensor.sum|nansum", "input, dim|axis, keepdim|keepdims, dtype", reduce, kLongOut},
-    {"torch|Tensor.mean|nanmean", "input, *, dtype", reduceAll, kNoInteger},
-    {"torch|Tensor.mean|nanmean", "input, dim|axis, keepdim|keepdims, dtype", reduce, kNoInteger},
+    {"torch|Tensor.sum", "input, *, dtype", reduceAll, kLongOut},
+    {"torch|Tensor.sum", "input, dim|axis, keepdim|keepdims, dtype", reduce, kLongOut},
+    {"torch|Tensor.nansum", "input, *, dtype", reduceAll, kLongOut | kNoComplex},
+    {"torch|Tensor.nansum", "input, dim|axis, keepdim|keepdims, dtype", reduce,
+     kLongOut | kNoComplex},
+    {"torch|Tensor.mean", "input, *, dtype", reduceAll, kNoInteger},
+    {"torch|Tensor.mean", "input, dim|axis, keepdim|keepdims, dtype", reduce, kNoInteger},
+    {"torch|Tensor.nanmean", "input, *, dtype", reduceAll, kNoInteger | kNoComplex},
+    {"torch|Tensor.nanmean", "input, dim|axis, keepdim|keepdims, dtype", reduce,
+     kNoInteger | kNoComplex},
     {"torch|Tensor.prod", "input, *, dtype", reduceAll, kLongOut},
     {"torch|Tensor.prod", "input, dim|axis, keepdim|keepdims, dtype", reduce, kLongOut | kOneDim},
     {"torch|Tensor.any|all", "input", reduceAll, kByteStays},
@@ -316,7 +328,8 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.sort", "input, dim, descending, *, stable", sortOp},
     {"torch|Tensor.argsort", "input, dim, descending, *, stable", argsort},
     {"torch|Tensor.softmax|log_softmax special.softmax|log_softmax", "input, dim, dtype", softmax},
-    {"F.softmax|log_softmax|softmin", "input, dim, _stacklevel, dtype", softmaxFunctional},
+    {"F.softmax|log_softmax", "input, dim, _stacklevel, dtype", softmaxFunctional},
+    {"F.softmin", "input, dim, _stacklevel, dtype", softmin},
     {"torch|Tensor.cumsum|cumprod !Tensor.cumsum_|cumprod_", "input, dim|axis, dtype", scan},
     {"torch|Tensor.logsumexp special.logsumexp", "input, dim|axis, keepdim|keepdims", logsumexp},
     {"torch|Tensor.cummax", "input, dim", scanExtremum<kCummax>},

@@ -291,7 +291,7 @@ bool squeeze(Call& call) {
     std::vector<int64_t> dims;
     if (!call.axes(1, dims)) return false;
     for (int64_t& dim : dims) {
-      if (!wrapDim(dim, rank)) return false;
+      if (!wrapDim(dim, rank) || candidates[dim]) return false;
       candidates[dim] = true;
     }
   }

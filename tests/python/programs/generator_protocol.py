@@ -319,3 +319,50 @@ def handled_by_who_resumes():
         return one, two, seen, repr(sys.exception())
 
     return Case(f, vec())
+
+
+def _chain(error):
+    names = []
+    while error is not None:
+        names.append(type(error).__name__)
+        error = error.__context__
+    return " < ".join(names)
+
+
+@program()
+def raised_while_who_resumes_handles():
+    """An exception that is raised and caught in a generator has what its caller handles as its context, over breaks too."""
+
+    def values(x):
+        print(end="")
+        yield x + 1
+        try:
+            raise TypeError
+        except TypeError as error:
+            yield _chain(error)
+            print(end="")
+            try:
+                raise KeyError
+            except KeyError as inner:
+                yield _chain(inner)
+        yield _chain(sys.exception())
+
+    def resumed(it):
+        try:
+            raise IndexError
+        except IndexError:
+            return next(it)
+
+    def f(x):
+        it = values(x)
+        out = []
+        try:
+            raise ValueError
+        except ValueError:
+            out += [next(it), next(it)]
+            print(end="")
+            out.append(resumed(it))
+        out.append(next(it))
+        return out, x * 2
+
+    return Case(f, vec())

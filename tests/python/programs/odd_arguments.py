@@ -379,3 +379,37 @@ def numbers_of_graphs_as_keys():
     for n in (1.5, 2.5, 3.5, 2, 3, 4):
         case = case.then_call(vec(), n)
     return case
+
+
+@program(min_ops=1)
+def what_tensor_operations_refuse():
+    """Some have no node of their own, so that no graph would raise for them."""
+    functional = torch.nn.functional
+
+    def f(x, buffer):
+        buffer.add_(1)
+        y = x + buffer
+        out = [
+            _result(lambda: x.contiguous(None)),
+            _result(lambda: x.float(None)),
+            _result(lambda: x.flatten(None)),
+            _result(lambda: x.clamp(0.5, y)),
+            _result(lambda: torch.Tensor.add(1, x)),
+            _result(lambda: torch.add(x, y, alpha=None)),
+            _result(lambda: x.sum(keepdim=True)),
+            _result(lambda: x.sum(dim=(0, 0))),
+            _result(lambda: x.size(1.5)),
+            _result(lambda: x.abs(1)),
+            _result(lambda: x.abs(*[1])),
+            _result(lambda: x.abs(wrong=1)),
+            _result(lambda: torch.dot(x > 0, y > 0)),
+            _result(lambda: torch.full((2,), 1j, dtype=torch.float32)),
+            _result(lambda: functional.threshold(x)),
+            _result(lambda: functional.avg_pool1d(x.view(1, 1, -1), [])),
+            _result(lambda: functional.max_pool1d(x.view(1, 1, -1), [])),
+            _result(lambda: functional.dropout(x, p=None)),
+        ]
+        buffer.mul_(2)
+        return y, out
+
+    return Case(f, vec(), vec())
