@@ -121,6 +121,12 @@ static int same_key(PyObject* mine, PyObject* theirs, int depth) {
     }
     return 1;
   }
+  if (PyWeakref_CheckRefExact(mine) && PyWeakref_CheckRefExact(theirs)) {
+    // As their objects are; without one a reference equals itself alone.
+    PyObject* left = ((PyWeakReference*)mine)->wr_object;
+    PyObject* right = ((PyWeakReference*)theirs)->wr_object;
+    return left == Py_None || right == Py_None ? 0 : same_key(left, right, depth + 1);
+  }
   if (equal_by_identity(mine) && equal_by_identity(theirs)) return 0;
   if (equal_by_identity(mine) && stator_is_plain_key(theirs)) return 0;
   if (stator_is_plain_key(mine) && equal_by_identity(theirs)) return 0;
@@ -136,8 +142,10 @@ Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t has
   const int strings_only = keys->kind != 0;
   if (strings_only && !PyUnicode_CheckExact(key)) {
     // A str table holds exact strings alone (or nothing); a plain key of another type never equals one, nor does a
-    // tuple of anything.
-    return stator_is_plain_key(key) || PyTuple_CheckExact(key) || equal_by_identity(key) ? -1 : -2;
+    // tuple of anything, or a weak reference.
+    const int never = stator_is_plain_key(key) || PyTuple_CheckExact(key) ||
+                      PyWeakref_CheckRefExact(key) || equal_by_identity(key);
+    return never ? -1 : -2;
   }
   for (;;) {
     Py_ssize_t index = index_at(keys, slot);

@@ -71,9 +71,26 @@ bool writtenInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   return false;
 }
 
+// A class may be made with keys that are no strings: one with the name's hash is asked by its own __eq__ whether it is
+// the name, which only the program's own lookup may do.
+bool lookupRunsCode(PyTypeObject* type, PyObject* name) {
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (!stator_is_user_class(base)) continue;
+    StatorView view;
+    stator_view_dict(&view, stator_type_entries(base));
+    if (view.keys->kind == 0 && stator_view_find(&view, name, PyObject_Hash(name)) < -1)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Out typeLookup(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  if (stator_is_user_class(type) && lookupRunsCode(type, name))
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "a class with keys that are no strings");
   if (tracer.classes.anyWritten() && writtenInMro(tracer, type, name))
     return lookUpWritten(tracer, type, name);
   PyObject* found = _PyType_Lookup(type, name);

@@ -13,6 +13,7 @@ import numbers
 import operator
 import types
 import typing
+import warnings
 import weakref
 
 import torch
@@ -775,6 +776,57 @@ def singledispatch_types():
         return g(1), g(True), g(S()), g("s"), g(x), A().m("a"), A().m(1), g.dispatch(bool)(3)
 
     return Case(f, vec())
+
+
+@program(min_ops=1, max_breaks=0)
+def singledispatch_method_of_given_objects():
+    class A:
+        @functools.singledispatchmethod
+        def m(self, v):
+            return "object"
+
+        @m.register
+        def _(self, v: str):
+            return self, v
+
+        @m.register
+        def _(self, v: torch.Tensor):
+            return v * 2
+
+    def f(x, a, b):
+        return a.m(x), a.m("s"), b.m(1), a.m(x + 1), a.m is a.m
+
+    def other(case):
+        case.args = (case.args[0], case.args[1], A())
+
+    return Case(f, vec(), A(), A()).then(other)
+
+
+@program(full=2)
+def weak_dict_entries_of_given_objects():
+    class A:
+        pass
+
+    counts = weakref.WeakKeyDictionary()
+    a, b = A(), A()
+
+    def f(x, a):
+        new = A()
+        try:
+            n = counts[a]
+        except KeyError as error:
+            n = 0 if error.args[0]() is a else -1
+        counts[a] = n + 1
+        counts[new] = n - 1
+        return x * counts[a] + counts[new], new
+
+    def forget(case):
+        del counts[a]
+
+    def other(case):
+        case.args = (case.args[0], b)
+
+    return Case(f, vec(), a).then(forget, other).watching(counts)
 
 
 @program(full=1)
@@ -2606,3 +2658,36 @@ def nested_functions_sharing_cells():
         return x + n, r, A().m(), n
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def class_with_keys_that_compare_themselves():
+    log = []
+
+    class Key:
+        def __hash__(self):
+            return hash("named")
+
+        def __repr__(self):
+            return "Key"
+
+        def __eq__(self, other):
+            if "compared" not in log:
+                log.append("compared")
+            return False
+
+    class Base:
+        named = 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = type("Made", (Base,), {Key(): 5})
+
+    def f(x, cls, obj):
+        y = x + 1
+        log.append("reads")
+        n = cls.named
+        log.append(n)
+        return y * n, obj.named, log
+
+    return Case(f, vec(), made, made())
