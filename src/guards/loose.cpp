@@ -27,6 +27,13 @@ PyObject* callback() {
   return function;
 }
 
+// Also an instance of a class that may go (a descriptor of such a class): it would hold its class.
+bool mayGo(PyObject* object) {
+  if (sources::isShortLived(object)) return true;
+  return object != nullptr && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) &&
+         sources::isShortLived(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+}
+
 // Whether all that it is known by may go: then it must not be held either.
 bool isShortLived(const TypeVersion::OwnDescriptor& descriptor) {
   bool any = false;
@@ -79,7 +86,7 @@ void LooseReferences::watch(PyObject* object) {
 
 template <class T>
 void LooseReferences::giveUp(Ref<T>& reference) {
-  if (!sources::isShortLived(reference.object())) return;
+  if (!mayGo(reference.object())) return;
   watch(reference.object());
   given_up_.insert(&reference);
   if constexpr (std::is_same_v<T, PyObject>)

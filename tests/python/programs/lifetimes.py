@@ -218,3 +218,21 @@ def objects_of_the_collector_are_the_programs():
         return x * 2, after <= before
 
     return Case(f, vec())
+
+
+@program()
+def descriptor_of_a_class_made_in_the_call():
+    """It reads data, so that a capture is about the class that has it, and would hold the tensor through its closure."""
+
+    def f(x):
+        class Sign:
+            def __get__(self, instance, owner=None):
+                return int(x[0] > 0)
+
+        class Signed:
+            sign = Sign()
+
+        y = x + 1
+        return y, Signed().sign
+
+    return Case(f, vec())
