@@ -27,7 +27,7 @@ _DYNAMO = (
     "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "explain",
     "export",
     "forbid_in_graph", "graph_break", "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static",
-    "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "OptimizedModule", "register_backend",
+    "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "OptimizedModule",
     "replay", "reset", "run", "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "patch_dynamo_config",
 )  # fmt: skip
 

@@ -54,6 +54,19 @@ assert torch.equal(ours(x.double()), f(x.double())) and stator_graphs() == 2
 ours(x); theirs(x); ours(x.double()); theirs(x.double())
 assert (len(dynamo_graphs), stator_graphs()) == (2, 2)
 """,
+    "backends that are registered under install() are torch's": """
+def mine(gm, inputs):
+    return gm.forward
+
+stator.install()
+torch._dynamo.register_backend(mine)
+from torch._dynamo.backends.registry import list_backends
+assert {"inductor", "eager", "mine"} <= {*list_backends(exclude_tags=())} & {*stator.list_backends(exclude_tags=())}
+assert torch.equal(torch.compile(f, backend="mine")(x), f(x)) and stator_graphs() == 1
+stator.uninstall()
+assert torch.equal(torch.compile(f, backend="mine")(x), f(x)) and stator_graphs() == 1
+torch.compile(f)  # inductor is looked up
+""",
     "it inside of ours": """
 @stator.compile(backend="eager")
 def outer(x):
