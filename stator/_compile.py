@@ -50,6 +50,8 @@ def compile(
         if dynamic is not None:
             raise ValueError("`dynamic` and `shapes_spec` cannot both be set: shapes_spec says what is dynamic")
         shapes_spec = importlib.import_module("stator._shapes_spec").normal(shapes_spec)
+    if isinstance(options, dict):
+        options = _taken(options)
     given = dict(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name,
                  recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
                  shapes_spec=shapes_spec)  # fmt: skip
@@ -59,6 +61,17 @@ def compile(
         _check_callable(model)
         return model
     return _compiled(model, given)
+
+
+def _taken(options):
+    """A copy, so that later changes of the dict are not changes of what was asked. Under torch's own name compile does
+    what torch.compile does with the caller's dict: what is not for the backend is taken out of it, and callers count on
+    that (vLLM makes its cache keys of what is left)."""
+    taken = dict(options)
+    if torch.compile is compile:
+        for name in ("guard_filter_fn", "use_aoti"):
+            options.pop(name, None)
+    return taken
 
 
 _debugging = os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
@@ -95,7 +108,8 @@ def compile_with(model, arguments, hooks):
 def _decorate(arguments, model):
     if model is None:
         raise RuntimeError("Model can't be None")
-    return compile(model, **arguments)
+    options = arguments["options"]
+    return compile(model, **dict(arguments, options=dict(options) if isinstance(options, dict) else options))
 
 
 def _check_callable(model):

@@ -317,6 +317,36 @@ def test_mode_and_options_reach_other_backends():
     assert seen == [{"mode": "fast"}, {"options": {"level": 3}}, {}]
 
 
+def test_options_are_the_caller_s():
+    """What was asked for is what the dict had then. Under torch's name it holds afterwards what is for the backend
+    alone, as torch.compile leaves it: callers make keys of that."""
+
+    def keep_all(guards):
+        asked.append(len(guards))
+        return [True] * len(guards)
+
+    asked, seen, options = [], [], {"guard_filter_fn": keep_all, "level": 3}
+
+    def mine(gm, inputs, options):
+        seen.append(options)
+        return gm.forward
+
+    compiled = stator.compile(lambda x: x + 1, backend=mine, options=options)
+    assert options == {"guard_filter_fn": keep_all, "level": 3}
+    options["level"] = 4
+    compiled(torch.ones(2))
+    assert seen == [{"level": 3}] and len(asked) == 1
+    stator.install()
+    try:
+        decorate = torch.compile(backend=mine, options=options)
+        assert options == {"level": 4}
+        for function in (torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, bias=False)):
+            decorate(function)(torch.ones(2))
+    finally:
+        stator.uninstall()
+    assert seen[1:] == [{"level": 4}] * 2 and len(asked) == 3
+
+
 def test_register_and_list():
     @stator.register_backend(name="tests_own")
     def mine(gm, inputs):
