@@ -199,6 +199,21 @@ def test_comparisons_that_leave_one_number_make_it_static():
 
 
 @pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_the_line_to_blame_is_that_of_the_number():
+    def tied(x, y):
+        z = x.sum(1) + y  # equal from here on, and dynamic still
+        return z.reshape(3, 2)
+
+    x, y = torch.randn(6, 4), torch.randn(6)
+    stator.mark_dynamic(x, 0)
+    stator.mark_dynamic(y, 0)
+    assert message(tied, x, y) == (
+        "L['x'].size(0) is marked dynamic, but the program makes it static: "
+        f"it was 6 at {__file__}:{tied.__code__.co_firstlineno + 2} in {tied.__qualname__}"
+    )
+
+
 def test_classes_of_modules_that_are_marked_static():
     class Plain(torch.nn.Module):
         def __init__(self, c):

@@ -9,7 +9,6 @@
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/core/tracer.h"
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace stator::interpret {
@@ -53,24 +52,42 @@ void limitConditions(Tracer& tracer) {
   }
 }
 
+bool hasOneValue(const symbolic::Environment& environment, int64_t number) {
+  const Expr* size = environment.simplify(symbolic::symbol(number));
+  const symbolic::Range range = environment.rangeOf(size);
+  return size->isInt() || range.low >= range.high;
+}
+
+// The decision that left the symbol one value, which need not speak of it (`s0 == s1`, then `s1 == 8`): all are taken
+// once more, in their order.
+const symbolic::Decision* decisionThatFixes(Tracer& tracer, int64_t number) {
+  const symbolic::Environment& taken = tracer.sizes.environment();
+  symbolic::Environment again;
+  for (size_t i = 0; i < taken.symbolCount(); ++i) {
+    const symbolic::Range range =
+        i < tracer.sizes.ranges().size() ? tracer.sizes.ranges()[i] : symbolic::Range{};
+    if (taken.hasUnbacked(symbolic::symbol(static_cast<int64_t>(i))))
+      again.addUnbacked(range);
+    else
+      again.addSymbol(taken.hints()[i], range);
+  }
+  for (const symbolic::Decision& decision : taken.decisions()) {
+    again.assume(decision.condition);
+    if (hasOneValue(again, number)) return &decision;
+  }
+  return nullptr;
+}
+
 // Sizes that were marked dynamic are symbols still.
 void checkDemands(Tracer& tracer) {
   PyCodeObject* code = tracer.world.roots().code;
   for (const DynamicDemand& demand : tracer.sizes.demands()) {
-    const Expr* size = tracer.sizes.environment().simplify(symbolic::symbol(demand.symbol));
-    const symbolic::Range range = tracer.sizes.environment().rangeOf(size);
-    if (!size->isInt() && range.low < range.high) continue;
-    const symbolic::Decision* culprit = nullptr;
-    for (const symbolic::Decision& decision : tracer.sizes.environment().decisions()) {
-      const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
-      if (std::find(inside.begin(), inside.end(), demand.symbol) == inside.end()) continue;
-      // Several comparisons may leave one number: the last one did it.
-      if (culprit == nullptr || culprit->condition->kind != Kind::kEq) culprit = &decision;
-    }
+    if (!hasOneValue(tracer.sizes.environment(), demand.symbol)) continue;
     std::string text =
         sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) +
         ") is marked dynamic, but the program makes it static: it was " +
         std::to_string(tracer.sizes.environment().hints()[static_cast<size_t>(demand.symbol)]);
+    const symbolic::Decision* culprit = decisionThatFixes(tracer, demand.symbol);
     if (culprit != nullptr && culprit->where != nullptr)
       text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
     raiseViolation(text);
