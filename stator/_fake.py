@@ -577,5 +577,5 @@ def call(target, args, kwargs, fakes, state):
     changed = [
         (index, now) for index, (was, now) in enumerate(zip(before, map(facts_of, fakes), strict=True)) if was != now
     ]
-    mutates = watch.mutates or bool(changed)
+    mutates = watch.mutates or int(bool(changed))
     return OK, structure, detail, outputs.rows, changed, mutates, watch.random, tuple(sorted(watch.written))

@@ -22,7 +22,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.storages = storages
         self.random = False
-        self.mutates = False
+        self.mutates = 0  # 1: it writes to arguments; 2: it was called for its effect, which may be more than that
         self.written = set()  # numbers of arguments
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -35,8 +35,8 @@ class Watch(TorchDispatchMode):
         if schema.name.startswith(_QUANTIZES):
             raise NotImplementedError("the fake result is not quantised")
         if not schema.returns and not schema.name.startswith(_CHECKS):
-            self.mutates = True  # it was called for its effect
-        elif schema.is_mutable:
+            self.mutates = 2
+        if schema.is_mutable:
             self._note_writes(schema, args, kwargs)
         elif func._schema.name in _UPDATES_STATISTICS and _trains(schema, args, kwargs):
             self._note(kwargs.get("running_mean", args[3] if len(args) > 3 else None))
@@ -58,7 +58,7 @@ class Watch(TorchDispatchMode):
         if isinstance(tensor, torch.Tensor):
             for storage in storages_of(tensor):
                 if (number := self.storages.get(storage)) is not None:
-                    self.mutates = True
+                    self.mutates = max(self.mutates, 1)
                     self.written.add(number)
 
 

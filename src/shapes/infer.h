@@ -65,7 +65,10 @@ struct Inferred {
   Ref<> type;
   Ref<> skeleton;
   bool mutates = false;  // writes to an argument: the node may not be dropped or moved
-  bool random = false;   // draws from a generator: the same
+  // Called for its effect (it returns nothing): the arguments that it says it writes to need not be all. A second call
+  // may do more.
+  bool for_effect = false;
+  bool random = false;  // draws from a generator: the same
   // Which arguments it writes to. May be empty although `mutates` is set: an op called for its effect alone.
   std::vector<int> written_inputs;
   // Arguments whose facts are other than before (t_(), requires_grad_(), an in-place op that makes its target require

@@ -272,7 +272,9 @@ FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
     inferred.changed_inputs.emplace_back(substitution.firstOccurrence(number),
                                          readFacts(PyTuple_GET_ITEM(change, 1)));
   }
-  inferred.mutates = item(5) == Py_True;
+  const long effect = PyLong_AsLong(item(5));
+  inferred.mutates = effect != 0;
+  inferred.for_effect = effect == 2;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(item(7)); ++i) {
     const auto number = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(item(7), i)));
     inferred.written_inputs.push_back(substitution.firstOccurrence(number));

@@ -359,6 +359,53 @@ def test_sizes_that_an_operator_rounds(how, backend):
     assert counted(f, [(torch.randn(n),) for n in (16, 24, 31, 40, 64)], backend) == [1, 1, 0, 0, 0]
 
 
+_LIBRARY.define("fill(Tensor x, Tensor y, Tensor(a!) out, Tensor? before=None) -> ()")
+FILLED = []
+
+
+@torch.library.impl(_LIBRARY, "fill", "CPU")
+def _fill(x, y, out, before=None):
+    FILLED.append(len(out))
+    out.copy_(x + y)
+
+
+torch.library.register_fake("stator_sizes::fill", lambda x, y, out, before=None: None, lib=_LIBRARY)
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_operator_without_results_says_what_it_writes(backend):
+    """It reads views that begin somewhere in another's memory, and writes to another tensor: sizes stay symbols."""
+
+    def f(x):
+        left, right = x.split([2, 4], dim=1)
+        out = x.new_empty(x.shape[0], 2)
+        torch.ops.stator_sizes.fill(left, right[:, 2:], out.view(-1, 2))
+        return out * 2
+
+    FILLED.clear()
+    assert counted(f, [(torch.randn(n, 6),) for n in (16, 24, 31)], backend) == [1, 1, 0]
+    assert FILLED == [16, 16, 24, 24, 31, 31]
+
+
+def test_an_operator_without_results_is_called_once():
+    """What is called for its effect may do more than write what it says: a graph that raises behind it does not do it
+    again."""
+
+    def f(x, y):
+        out = torch.empty_like(x)
+        torch.ops.stator_sizes.fill(x, x, out)
+        return out.index_select(0, y)
+
+    x, y = torch.ones(3), torch.tensor([0])
+    compiled = stator.compile(f, backend="eager")
+    assert torch.equal(compiled(x, y), f(x, y))
+    FILLED.clear()
+    with pytest.raises(IndexError):
+        compiled(x, y + 5)
+    assert FILLED == [3]
+
+
 F = torch.nn.functional
 CONSISTS_OF_OTHERS = {
     "bilinear": lambda x: F.bilinear(x, x, torch.ones(3, 6, 6)),

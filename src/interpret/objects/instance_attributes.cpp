@@ -84,6 +84,24 @@ bool isItsOwnDict(Tracer& t, PyObject* object) {
   return own;
 }
 
+namespace {
+
+// torch.ops.<library>.<operator>.<overload>, asked for the first time: torch looks it up and keeps it in the object,
+// where it is from then on. That it was not there before would be a guard that holds for no later call. Borrowed; null:
+// it is none of these, or not to be found.
+PyObject* foundByTorch(PyObject* object, PyObject* name) {
+  static PyObject* const kept[] = {torchObject("torch._ops._Ops"),
+                                   torchObject("torch._ops._OpNamespace"),
+                                   torchObject("torch._ops.OpOverloadPacket")};
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (type != kept[0] && type != kept[1] && type != kept[2]) return nullptr;
+  Ref<> found = stealRef(PyObject_GetAttr(object, name));
+  if (!found) PyErr_Clear();
+  return found ? rawInstanceAttr(object, name) : nullptr;
+}
+
+}  // namespace
+
 Out instanceAttr(Tracer& tracer, PyObject* object, PyObject* name) {
   values::Info* info = tracer.values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
@@ -128,6 +146,7 @@ Out instanceAttr(Tracer& tracer, PyObject* object, PyObject* name) {
                               "an object whose __dict__ has keys with their own __eq__");
     if (index >= 0) raw = stator_view_value(&view, index);
   }
+  if (raw == nullptr) raw = foundByTorch(object, name);
   if (raw == nullptr) {
     tracer.world.guard(Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), name, values::deletedMarker());

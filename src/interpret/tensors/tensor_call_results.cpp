@@ -111,8 +111,8 @@ void TensorCall::addNode() {
   node_->location = tracer_.location();
   node_->scope = tracer_.frames.innermost().scope;
   node_->mutates = inferred().mutates || inferred().random || !remember_;
-  node_->repeatable =
-      !inferred().written_inputs.empty() && !inferred().random && remember_ && !request_.wrapped;
+  node_->repeatable = !inferred().written_inputs.empty() && !inferred().for_effect &&
+                      !inferred().random && remember_ && !request_.wrapped;
   // reading a part of a tensor cannot fail
   node_->called = !request_.wrapped || target_ != builtinFunction("getattr");
   node_->random = inferred().random;
