@@ -3,6 +3,8 @@ test compares with eager and asserts that the capture happened."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -387,6 +389,123 @@ def test_whole_with_gradients(function: Callable[..., Any], backend: str) -> Non
     for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
         torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(function, x))
     assert len(graphs) == 1
+
+
+class Named:
+    """A value that an operator takes, of a class that torch is told of."""
+
+    def __init__(self, name: str, more: tuple[int, ...] = ()) -> None:
+        self.name, self.more = name, more
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __fx_repr__(self) -> tuple[str, dict[str, type]]:
+        return f"Named({self.name!r}, {self.more!r})", {"Named": Named}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    by: float
+
+    def __fx_repr__(self) -> tuple[str, dict[str, type]]:
+        return repr(self), {"Scale": Scale}
+
+
+class Slotted:
+    __slots__ = ("by",)
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slotted) and self.by == other.by
+
+    def __hash__(self) -> int:
+        return hash(self.by)
+
+    def __fx_repr__(self) -> tuple[str, dict[str, type]]:
+        return f"Slotted({self.by!r})", {"Slotted": Slotted}
+
+
+FACTORS = {"a": 2.0, "b": 3.0}
+HELD: dict[str, Any] = {"named": Named("a")}
+
+
+@functools.cache
+def operators_of_values() -> bool:
+    """False: torch does not know of such classes."""
+    try:
+        from torch._library.opaque_object import register_opaque_type
+    except ImportError:
+        return False
+    for kind in (Named, Scale, Slotted):
+        register_opaque_type(kind, typ="value")
+
+    def by_name(x: torch.Tensor, name: Named) -> torch.Tensor:
+        return x * FACTORS[name.name] + len(name.more)
+
+    def by_scale(x: torch.Tensor, scale: Scale) -> torch.Tensor:
+        return x * scale.by
+
+    def by_slot(x: torch.Tensor, scale: Slotted) -> torch.Tensor:
+        return x * scale.by
+
+    for function in (by_name, by_scale, by_slot):
+        function.__annotations__ = {
+            name: {"Named": Named, "Scale": Scale, "Slotted": Slotted, "torch.Tensor": torch.Tensor}[kind]
+            for name, kind in function.__annotations__.items()
+        }
+        operator = torch.library.custom_op(f"stator_tests::{function.__name__}", function, mutates_args=())
+        operator.register_fake(lambda x, value: torch.empty_like(x))
+    return True
+
+
+def made_values(x: torch.Tensor) -> torch.Tensor:
+    for name in FACTORS:
+        x = torch.ops.stator_tests.by_name(x, Named(name, (x.shape[0],)))
+    return torch.ops.stator_tests.by_scale(x, Scale(0.5))
+
+
+def held_values(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.stator_tests.by_name(x + 1, HELD["named"])
+
+
+def slotted_values(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.stator_tests.by_slot(x + 1, Slotted(2.0)) + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_values_that_operators_take(backend: str) -> None:
+    if not operators_of_values():
+        pytest.skip("this torch has none")
+    inner, graphs = counting(None if backend == "eager" else backend)
+    for function in (made_values, held_values):
+        x = torch.ones(3)
+        assert torch.equal(stator.compile(function, backend=inner, fullgraph=True)(x), function(x))
+    assert len(graphs) == 2
+    by_break = stator.compile(slotted_values, backend=inner)  # its state is not in a __dict__
+    assert torch.equal(by_break(torch.ones(3)), slotted_values(torch.ones(3)))
+
+
+def test_values_that_operators_take_are_guarded_by_what_they_hold() -> None:
+    if not operators_of_values():
+        pytest.skip("this torch has none")
+    inner, graphs = counting()
+    compiled = stator.compile(held_values, backend=inner, fullgraph=True)
+    x, before = torch.ones(3), HELD["named"]
+    try:
+        # An equal one is as good; one with another name, with more in it, or changed in place is not.
+        for value, captures in ((before, 1), (Named("a"), 1), (Named("b"), 2), (Named("b", (1,)), 3)):
+            HELD["named"] = value
+            assert torch.equal(compiled(x), held_values(x)) and len(graphs) == captures
+        HELD["named"].name = "a"
+        assert torch.equal(compiled(x), held_values(x)) and len(graphs) == 4
+    finally:
+        HELD["named"] = before
 
 
 def test_context_left_by_a_break() -> None:

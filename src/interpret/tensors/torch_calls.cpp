@@ -16,6 +16,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/tensors/arrays.h"
+#include "interpret/tensors/opaque_values.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
@@ -116,6 +117,8 @@ Out graphArgument(Tracer& tracer, PyObject* value, int depth) {
     STATOR_VALUE(number, readIntoGraph(tracer, item, arrayTensor(value)));
     if (number) return number;
   }
+  STATOR_VALUE(opaque, opaqueValue(tracer, value, depth));
+  if (opaque) return opaque;
   return tracer.breakWith(Reason::kUnsupportedTensorOp,
                           std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
