@@ -11,7 +11,7 @@ namespace {
 
 int64_t wantedByEnvironment() {
   const char* text = std::getenv("STATOR_FAIL_AT");
-  return text != nullptr ? std::atoll(text) : 0;
+  return text != nullptr ? std::strtoll(text, nullptr, 10) : 0;
 }
 
 int64_t fails_at = wantedByEnvironment();

@@ -222,7 +222,7 @@ std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& b
     PyObject* made = inside[static_cast<size_t>(graph::asStandIn(item)->node->index)].get();
     return made != nullptr && graph::isStandIn(made) ? graph::asStandIn(made)->node : nullptr;
   };
-  auto addBody = [&] {
+  auto add_body = [&] {
     for (size_t i = 0; i < operands.values.size(); ++i) {
       auto moved = [&](Node* node) {
         return orThrow(graph::makeStandIn(copier.at(node->index), nullptr,
@@ -251,7 +251,7 @@ std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& b
       continue;
     }
     if (node.index == index) {
-      addBody();
+      add_body();
       if (Node* whole = result_at(nullptr)) copier.alias(index, whole);
       continue;
     }

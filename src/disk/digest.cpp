@@ -26,7 +26,7 @@ uint32_t bigEndian(const uint8_t* bytes) {
 
 void Digest::block(const uint8_t* bytes) {
   uint32_t words[64];
-  for (int i = 0; i < 16; ++i) words[i] = bigEndian(bytes + 4 * i);
+  for (size_t i = 0; i < 16; ++i) words[i] = bigEndian(bytes + 4 * i);
   for (int i = 16; i < 64; ++i) {
     const uint32_t a = words[i - 15], b = words[i - 2];
     const uint32_t s0 = std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3);

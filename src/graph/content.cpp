@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <unordered_map>
 
 namespace stator::graph {
@@ -16,7 +17,8 @@ namespace stator::graph {
 namespace {
 
 // Stops the walk: the graph has no content that another process could know.
-struct NoContent {
+struct NoContent : std::exception {
+  explicit NoContent(std::string reason) : why(std::move(reason)) {}
   std::string why;
 };
 
@@ -61,7 +63,7 @@ class Writer {
   }
 
  private:
-  [[noreturn]] static void refuse(std::string why) { throw NoContent{std::move(why)}; }
+  [[noreturn]] static void refuse(std::string why) { throw NoContent(std::move(why)); }
 
   void number(char tag, int64_t value) {
     out_ += tag;

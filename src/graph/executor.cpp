@@ -141,12 +141,12 @@ std::vector<const Node*> lostForGood(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op == Op::kInput || node.op == Op::kAttribute) continue;
     bool keep = other_modes || node.mutates;
-    auto writtenLater = [&](uint32_t storage) {
+    auto written_later = [&](uint32_t storage) {
       auto write = last_write.find(storage);
       keep |= write != last_write.end() && write->second > node.index;
     };
-    forEachStorage(node, writtenLater);
-    if (node.meta != nullptr && node.meta->storage_id != 0) writtenLater(node.meta->storage_id);
+    forEachStorage(node, written_later);
+    if (node.meta != nullptr && node.meta->storage_id != 0) written_later(node.meta->storage_id);
     if (keep) lost.push_back(&node);
   }
   return lost;

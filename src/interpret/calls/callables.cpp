@@ -135,8 +135,8 @@ std::optional<Out> callClassMethod(Tracer& tracer, PyObject* callable, PyObject*
 }
 
 // A method that is bound to an object, whose type and the method's name are guarded. Without a value: it is none.
-std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, Ref<> name, const Args& args,
-                                   Continuation then) {
+std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, const Ref<>& name,
+                                   const Args& args, Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(self), name.get());
   if (descriptor == nullptr || Py_TYPE(descriptor) != &PyMethodDescr_Type) return std::nullopt;

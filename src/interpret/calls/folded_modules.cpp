@@ -104,7 +104,8 @@ void startNamedFold(Tracer& tracer, PyObject* callable, const Args& args, Symbol
 namespace {
 
 // The node that stands for the call: of the module, or of its method as an attribute of the graph has it.
-graph::Node* addFolded(Tracer& tracer, const FoldedCall& fold, Ref<> args, Ref<> kwargs) {
+graph::Node* addFolded(Tracer& tracer, const FoldedCall& fold, const Ref<>& args,
+                       const Ref<>& kwargs) {
   graph::Graph& graph = tracer.graphs.current();
   const sources::Source* source = tracer.sourceOf(fold.module.get());
   if (!fold.by_name) {
