@@ -25,16 +25,19 @@ void stop(const char* name) { CALLGRIND_TOGGLE_COLLECT; CALLGRIND_DUMP_STATS_AT(
 CALLS = 10
 
 
-def _without_work(module, example_inputs):
-    """A backend whose graphs give what they gave first: what is left of a call is Stator's."""
-    kept = []
+class _WithoutWork:
+    """A backend whose graphs give what the first of them gave when it first ran: what is left of a call is Stator's."""
 
-    def run(*inputs):
-        if not kept:
-            kept.append(module(*inputs))
-        return kept[0]
+    def __init__(self):
+        self.kept = None
 
-    return run
+    def __call__(self, module, example_inputs):
+        def run(*inputs):
+            if self.kept is None:
+                self.kept = module(*inputs)
+            return self.kept
+
+        return run
 
 
 def _count(switch, name, function):
@@ -53,28 +56,21 @@ def worker(switch_path):
     from benchmarks.programs import qwen3
 
     switch = ctypes.CDLL(switch_path)
-    stator.compile(lambda x: x + 2, backend=_without_work)(torch.ones(3))  # what only a first capture does
     gc.disable()
     with torch.no_grad():
-        warm = qwen3(2)
-        stator.compile(warm.target, backend=_without_work)(*warm.args, **warm.kwargs)
-        small = qwen3(12)
-        compiled = stator.compile(small.target, backend=_without_work)
-        _count(switch, "capture of Qwen3-12", lambda: small.run(compiled))
-        large = qwen3(36)
-        compiled = stator.compile(large.target, backend=_without_work)
-        programs = {"Qwen3-36": (large, compiled)}
-        add, x = stator.compile(lambda x: x + 1, backend=_without_work), torch.ones(3)
+        for name, program in {"Qwen3-12": qwen3(12), "Qwen3-36": qwen3(36)}.items():
+            backend = _WithoutWork()
+            program.run(stator.compile(program.target, backend=backend))  # what only a first capture does, and the work
+            stator.reset()
+            compiled = stator.compile(program.target, backend=backend)
+            _count(switch, f"capture of {name}", lambda p=program, f=compiled: p.run(f))
+        add, x = stator.compile(lambda x: x + 1, backend=_WithoutWork()), torch.ones(3)
         for _ in range(5):
-            large.run(compiled)
+            program.run(compiled)
             add(x)
-        for name, (program, function) in programs.items():
-            _count(
-                switch,
-                f"{CALLS} cached calls of {name}",
-                lambda p=program, f=function: [p.run(f) for _ in range(CALLS)],
-            )
-        _count(switch, f"{CALLS} cached calls of x + 1", lambda: [add(x) for _ in range(CALLS)])
+        calls = f"{CALLS} cached calls of"
+        _count(switch, f"{calls} {name}", lambda: [program.run(compiled) for _ in range(CALLS)])
+        _count(switch, f"{calls} x + 1", lambda: [add(x) for _ in range(CALLS)])
 
 
 def measured(checkout, switch_path):

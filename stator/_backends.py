@@ -199,9 +199,9 @@ class Backend:
         return _cuda_graphs.are_used(self)
 
     @property
-    def takes_floats_as_tensors(self):
-        """A float that is an input of the graph is a tensor of one double, which the graph reads: a pass of
-        AOTAutograd's computes with the tensor, as it does for TorchDynamo's graphs."""
+    def is_aot_autograd(self):
+        """AOTAutograd traces the graph once more. A float that is an input of the graph is a tensor of one double,
+        which the graph reads: a pass of AOTAutograd's computes with the tensor, as it does for TorchDynamo's graphs."""
         return isinstance(self.asked, str) and (self.asked == "inductor" or self.asked.startswith("aot_eager"))
 
     @property
@@ -333,6 +333,8 @@ class Backend:
 
             function = _backend_checks.override(function, graph_module, arguments)
         function = _buckets.at_bucket_bounds(function)
+        if self.is_aot_autograd:
+            function = _with_own_lstm(function)
         state = _core.thread_state()
         try:
             if config.repro_after is None and not _bisecting:
@@ -361,6 +363,26 @@ class Backend:
         reset = getattr(self.function, "reset", None)
         if reset is not None:
             reset()
+
+
+def _with_own_lstm(function):
+    """AOTAutograd takes oneDNN's LSTM where the input needs no gradient, which has no gradients for the weights then.
+    Without oneDNN it writes the layer out."""
+    import torch
+
+    if not (torch.is_grad_enabled() and torch._C._get_mkldnn_enabled()):
+        return function
+
+    def compile_graph(graph_module, example_inputs, **arguments):
+        torch._C._set_mkldnn_enabled(
+            not any(getattr(node.target, "__name__", "") == "lstm" for node in graph_module.graph.nodes)
+        )
+        try:
+            return function(graph_module, example_inputs, **arguments)
+        finally:
+            torch._C._set_mkldnn_enabled(True)
+
+    return compile_graph
 
 
 def _traced(function, graph_module, example_inputs, arguments):

@@ -36,7 +36,6 @@ DOES_NOTHING = (
 # What the entry asks for is how it always is here; the other value is answered. name -> (the value that it always has
 # here, why)
 ALWAYS = {
-    "allow_rnn": (True, "recurrent layers are captured"),
     "allow_unspec_int_on_nn_module": (True, "an int of a module of the program's that changes becomes dynamic"),
     "assume_dunder_attributes_remain_unchanged": (False, "code, closure and defaults of functions are guarded"),
     "capture_sparse_compute": (True, "sparse tensors are captured where torch's rules know them"),

@@ -98,7 +98,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.runs_as_captured = asksBackend(cache, "is_eager");
   interpret::setForExport(asksBackend(cache, "exports"));
   options.symbolic_floats = !config.specialize_float && !asksBackend(cache, "takes_no_floats");
-  options.floats_are_tensors = asksBackend(cache, "takes_floats_as_tensors");
+  const bool traced_again = asksBackend(cache, "is_aot_autograd");
+  options.floats_are_tensors = traced_again;
+  options.leaves_recurrences = traced_again && !config.allow_rnn && !cache.fullgraph;
   // Where a break is an error there is no other way to go on; TorchDynamo takes it so too.
   options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);

@@ -45,6 +45,7 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "specialize_int") c.specialize_int = PyObject_IsTrue(value) == 1;
   if (text == "guard_nn_modules") c.guard_nn_modules = PyObject_IsTrue(value) == 1;
   if (text == "trace_numpy") c.trace_numpy = PyObject_IsTrue(value) == 1;
+  if (text == "allow_rnn") c.allow_rnn = PyObject_IsTrue(value) == 1;
   if (text == "only_allow_pt2_compliant_ops")
     c.only_compliant_operators = PyObject_IsTrue(value) == 1;
   if (text == "fail_on_recompile_limit_hit")

@@ -37,6 +37,7 @@ struct ConfigValues {
   bool changed_is_unbacked = false;  // automatic_dynamic_shapes_mark_as
   bool trace_numpy = true;
   bool only_compliant_operators = false;
+  bool allow_rnn = false;
   bool guard_nn_modules = true;
   uint64_t break_every = 0;
   bool break_random = false;

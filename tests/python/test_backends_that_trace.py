@@ -4,6 +4,7 @@ written twice."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -345,3 +346,63 @@ def test_a_backend_that_counts_up_what_the_program_reads() -> None:
     for _ in range(3):
         assert torch.equal(compiled(torch.ones(2)), layer(torch.ones(2)) * 2 + 1)
     assert stator.stats()["graphs"] > before
+
+
+# ---- recurrent layers: AOTAutograd writes out each step of those on a CPU
+
+
+def _recurrent(kind, **settings):
+    torch.manual_seed(0)
+    model = kind(4, 5, batch_first=True, **settings)
+    return model, copy.deepcopy(model)
+
+
+def counted(before):
+    """Graphs and breaks since then."""
+    now = stator.stats()
+    return now["graphs"] - before["graphs"], now["breaks"] - before["breaks"]
+
+
+def _same_gradients(model, ours, x):
+    wanted, got = model(x)[0], ours(x)[0]
+    wanted.sum().backward()
+    got.sum().backward()
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}], ids=["one", "four"])
+def test_recurrent_layers_in_one_graph(kind, settings):
+    model, twin = _recurrent(kind, **settings)
+    before, ours = stator.stats(), stator.compile(twin, backend="aot_eager", fullgraph=True)
+    _same_gradients(model, ours, torch.randn(2, 3, 4))
+    assert counted(before) == (1, 0)
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_recurrent_layers_are_left_to_torch(kind):
+    model, twin = _recurrent(kind)
+    head = torch.nn.Linear(5, 2)
+    ours = stator.compile(lambda x: (head(twin(x * 2)[0]),), backend="aot_eager")
+    before = stator.stats()
+    for length in (3, 4, 5, 6):
+        _same_gradients(lambda x: (head(model(x * 2)[0]),), ours, torch.randn(2, length, 4))
+    # before and behind it; once more for other lengths
+    graphs, breaks = counted(before)
+    assert graphs == 4 and breaks >= 2
+    before = stator.stats()
+    with stator.config.patch(allow_rnn=True):
+        stator.reset(ours)
+        _same_gradients(lambda x: (head(model(x * 2)[0]),), ours, torch.randn(2, 3, 4))
+    assert counted(before) == (1, 0)
+
+
+def test_an_lstm_without_gradients_is_one_operator():
+    model, twin = _recurrent(torch.nn.LSTM)
+    before, ours = stator.stats(), stator.compile(twin, backend="aot_eager")
+    with torch.no_grad():
+        for length in (3, 4, 5):
+            torch.testing.assert_close(ours(x := torch.randn(2, length, 4))[0], model(x)[0])
+    assert counted(before) == (2, 0)

@@ -31,8 +31,10 @@ struct TraceOptions {
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool runs_as_captured = false;
-  bool symbolic_floats = false;         // a float that changed is an input of the graph
-  bool floats_are_tensors = false;      // which takes it as a tensor of one double, and reads it
+  bool symbolic_floats = false;     // a float that changed is an input of the graph
+  bool floats_are_tensors = false;  // which takes it as a tensor of one double, and reads it
+  // recurrent layers on a CPU stay outside: the backend would write out each of their steps
+  bool leaves_recurrences = false;
   bool capture_scalar_outputs = false;  // item() is a node of the graph
   // a symbol with more conditions than this becomes a number; 0: no limit
   int64_t symbol_guard_limit = 0;
@@ -54,7 +56,8 @@ struct TraceOptions {
   uint64_t break_at = 0;
   breaks::Reason break_at_reason = breaks::Reason::kNone;
   std::string break_at_detail;
-  bool wrappers_read_data = false;  // operations on wrapper subclasses, as an earlier trace has seen
+  bool wrappers_read_data =
+      false;  // operations on wrapper subclasses, as an earlier trace has seen
   // Texts of tensors that earlier traces have seen read, by the instructions that make them.
   std::vector<uint64_t> read_texts;
 };

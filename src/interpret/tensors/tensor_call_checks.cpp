@@ -7,6 +7,7 @@
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "interpret/tensors/writes.h"
+#include "python/fields.h"
 #include "shapes/dims.h"
 #include "tensor/meta_of.h"
 
@@ -195,9 +196,27 @@ Flow TensorCall::checkForAutograd() {
   return Flow::kOk;
 }
 
+// AOTAutograd writes out each step of a recurrent layer on a CPU: a graph as long as the sequence, one for each length,
+// and seconds of compilation for each step. An LSTM without gradients is one operator there.
+Flow TensorCall::checkRecurrence() {
+  if (!tracer_.options.leaves_recurrences || !PyCFunction_Check(target_) || now_.size() < 2)
+    return Flow::kOk;
+  const std::string_view name = stator_function_method(target_)->ml_name;
+  const bool lstm = name == "lstm";
+  if (!lstm && name != "gru" && name != "rnn_tanh" && name != "rnn_relu") return Flow::kOk;
+  const bool on_cpu = graph::isStandIn(now_[0]) && graph::asStandIn(now_[0])->meta != nullptr &&
+                      graph::asStandIn(now_[0])->meta->device == shapes::DeviceType::CPU;
+  const bool packed = lstm && graph::isStandIn(now_[1]);
+  if (!on_cpu || (lstm && !packed && !givesGradients(inferred()))) return Flow::kOk;
+  return breakWith(Reason::kUnsupportedTensorOp,
+                   "is left to torch, since the backend would write out each step; "
+                   "config.allow_rnn = True captures it");
+}
+
 Flow TensorCall::mayBeInGraph() {
   STATOR_FLOW(checkDevices());
   STATOR_FLOW(checkLeafUse());
+  STATOR_FLOW(checkRecurrence());
   const bool one = inferred().outputs.size() == 1;
   if (tracer_.effects.changedFacts() &&
       graph::mayRaiseOnData(op_, target_, one ? &inferred().outputs[0].meta : nullptr,

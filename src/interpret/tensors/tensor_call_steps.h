@@ -52,6 +52,7 @@ class TensorCall {
   Flow checkWrites();
   Flow checkChangedFacts();
   Flow checkForAutograd();
+  Flow checkRecurrence();
   // ---- the node, its values, what it did to its arguments (tensor_call_results.cpp)
   // -----------------------------------------------------
   bool onlyConstants() const;
