@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _CONSTANTS = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.Size, torch.device, torch.dtype,
               torch.layout, torch.memory_format, type(range(0)), slice)  # fmt: skip
 _VALUES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, torch.ScriptObject, *_CONSTANTS)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
 _MODULE_PART = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
 
 
@@ -130,6 +131,8 @@ def export(
                        sizes.asked(function, args, kwargs, dynamic_shapes, constraints), static, specialize_float)  # fmt: skip
         if seen.violation is not None:
             raise seen.violation
+        if seen.module is not None and module is not None:
+            _keep_meta(seen.module.graph, module)
         if seen.module is None and not same_signature:
             raise AssertionError("Failed to produce a graph: nothing is computed, and same_signature is False")
         plain = _Plain(seen, leaves, list(signature.parameters))
@@ -151,6 +154,28 @@ def export(
         stacklevel=2,
     )
     return inner(*extra_args, **extra_kwargs)
+
+
+def _keep_meta(graph: torch.fx.Graph, root: torch.nn.Module) -> None:
+    """Of a module that torch.fx has generated: what the nodes of its graph say of the program they came from (modules,
+    stack, tags) holds for what is captured from their lines."""
+    generated = {}
+    for module in root.modules():
+        code = getattr(module.forward, "__code__", None)
+        if isinstance(module, torch.fx.GraphModule) and code is not None and hasattr(module, "_lineno_map"):
+            generated[code.co_filename] = module._lineno_map, code.co_firstlineno, list(module.graph.nodes)
+    if not generated:
+        return
+    for node in graph.nodes:
+        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+        if not frames or frames[-1][0] not in generated:
+            continue
+        lines, first, nodes = generated[frames[-1][0]]
+        number = lines.get(int(frames[-1][1]) - first)
+        if number is not None:
+            kept = nodes[number].meta
+            fields = ("stack_trace", *torch.fx.proxy._COPY_META_FIELDS)
+            node.meta.update({field: kept[field] for field in fields if field in kept})
 
 
 def _call(

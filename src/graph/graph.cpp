@@ -129,6 +129,7 @@ void Graph::dropDead() {
   }
 }
 
+// In other graphs those go that are switched again before anything sees them. After dropDead.
 void Graph::dropSwitches() {
   // On or off, whatever it was before.
   auto switches = [](const Node* node) {
@@ -136,20 +137,36 @@ void Graph::dropSwitches() {
            !node->kwargs && PyTuple_GET_SIZE(node->args.get()) == 1 &&
            PyBool_Check(PyTuple_GET_ITEM(node->args.get(), 0));
   };
-  const Node* next = nullptr;  // the call behind this one
+  auto of_kind = [&](const Node* node, const Node* other) {
+    return other != nullptr && switches(node) && switches(other) &&
+           node->target.get() == other->target.get();
+  };
+  auto drop = [](Node* node) { node->mutates = node->called = false; };
+  Node* last = nullptr;       // the last switch that stays
+  Node* following = nullptr;  // a switch, with no other call behind it
   bool any = false, others = false;
-  for (size_t i = nodes_.size(); i-- > 0;) {
-    Node* node = nodes_[i];
+  for (Node* node : nodes_) {
     if (node->op == Op::kInput) continue;
-    // Nothing has seen the state that it set.
-    if (next != nullptr && switches(node) && switches(next) &&
-        node->target.get() == next->target.get()) {
-      node->mutates = node->called = false;
-      any = true;
+    others |= !node->sets_mode;
+    if (!switches(node)) {
+      if (following != nullptr) last = following;
+      following = nullptr;
+      // Whatever leaves a context may set the state back.
+      if (node->sets_mode) last = nullptr;
       continue;
     }
-    others |= !node->sets_mode;
-    next = node;
+    if (of_kind(node, following)) {
+      // Nothing has seen the state that the one before set.
+      drop(following);
+      any = true;
+      const bool back = of_kind(node, last) && PyTuple_GET_ITEM(node->args.get(), 0) ==
+                                                   PyTuple_GET_ITEM(last->args.get(), 0);
+      following = back ? nullptr : node;
+      if (back) drop(node);
+      continue;
+    }
+    if (following != nullptr) last = following;
+    following = node;
   }
   if (!others) {
     for (Node* node : nodes_) node->mutates = false;

@@ -153,8 +153,7 @@ class Graph {
   int outputIndex(Node* node) const;
   // Drops what no output needs, nothing mutates and the program did not call, and inputs that nothing uses; renumbers.
   void dropDead();
-  // Of a graph that only switches states of the process nothing is left: the plan sets the last state. In others goes
-  // what is switched on or off again before anything sees it. After dropDead.
+  // A graph that only switches states of the process: nothing is left to do in it, the plan sets the last state.
   void dropSwitches();
   // Inputs marked `specialised` become attributes. After dropDead.
   void specialiseInputs();

@@ -78,10 +78,9 @@ def checkpoint(function, *args, **kwargs):
     context_fn = kwargs.pop("context_fn", None)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    body, module, used = _whole("wrap_body", function, args, kwargs, True)
-    reentrant = options.get("use_reentrant", True) is not False
-    if reentrant and not _any_requires_grad(args) and _any_requires_grad(used):
+    if options.get("use_reentrant", True) is not False and not _any_requires_grad(args):
         refuse("a reentrant checkpoint of arguments without gradients, which gives none to others either")
+    body, module, used = _whole("wrap_body", function, args, kwargs, True)
     if context_fn is not None:
         set_meta(module, "_checkpoint_context_fn", context_fn)
     results = call(_checkpoint_op, module, *used, **options)

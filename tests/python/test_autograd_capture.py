@@ -3,7 +3,6 @@
 import copy
 import gc
 import os
-import warnings
 import weakref
 
 import pytest
@@ -222,29 +221,6 @@ def test_checkpoints_compute_again_what_eager_does(backend):
         torch.testing.assert_close(seen[1], seen[0])
 
 
-def test_reentrant_checkpoints_of_arguments_without_gradients():
-    """They are in graphs, unless the function uses what has gradients: eager gives those none."""
-    from torch.utils.checkpoint import checkpoint
-
-    weight = torch.randn(3, requires_grad=True)
-
-    def of_weight(x):
-        return checkpoint(lambda a: a.sin() * weight, x, use_reentrant=True)
-
-    def of_arguments(x):
-        return checkpoint(lambda a: a.sin() * 2, x, use_reentrant=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for function, graphs in ((of_weight, 0), (of_arguments, 1)):
-            seen = []
-            compiled = stator.compile(function, backend=lambda module, _, seen=seen: seen.append(module) or module)
-            x = torch.randn(3)
-            got, expected = compiled(x), function(x)
-            assert torch.equal(got, expected) and got.requires_grad == expected.requires_grad
-            assert len(seen) == graphs
-
-
 def test_switches_that_nothing_sees_are_not_in_graphs():
     def f(weight, x):
         before = torch.is_grad_enabled()
@@ -267,6 +243,23 @@ def test_switches_that_nothing_sees_are_not_in_graphs():
     calls = [(node.target, node.args) for node in seen[0].graph.nodes if node.op.startswith("call_")]
     switches = [args for target, args in calls if target is torch._C._set_grad_enabled]
     assert switches == [(False,), (True,)] and len(calls) == 4
+
+
+def test_states_that_follow_each_other_are_one():
+    def f(x):
+        with torch.no_grad():
+            y = x.sin()
+        with torch.no_grad():
+            z = y.cos()
+        return x * y + z
+
+    seen = []
+    compiled = stator.compile(f, backend=lambda module, _: seen.append(module) or module, fullgraph=True)
+    x = torch.ones(3, requires_grad=True)
+    got = compiled(x)
+    assert torch.equal(got, f(x)) and got.requires_grad
+    names = [node.target for node in seen[0].graph.nodes if node.op.startswith("call_")]
+    assert names.count(torch._C._set_grad_enabled) == 2 and len(names) == 6
 
 
 def test_data_set_inside():

@@ -1,5 +1,7 @@
 """stator.export: the whole call as one module with the call's own signature."""
 
+import copy
+
 import pytest
 import torch
 import torch.utils._pytree as pytree
@@ -249,6 +251,57 @@ def test_constants_of_the_program():
 
     module, _ = stator.export(f)(torch.ones(2), torch.tensor([2.0, 3.0]))
     torch.testing.assert_close(module(torch.ones(2), torch.zeros(2)), f(torch.ones(2), torch.tensor([2.0, 3.0])))
+
+
+def test_branches_on_the_data_of_constants():
+    class Model(torch.nn.Module):
+        def __init__(self, least, value):
+            super().__init__()
+            self.least, self.value = least, torch.nn.Parameter(torch.tensor(value))
+
+        def forward(self, x):
+            return torch.cat([x, x]) if known(self.value) < self.least else x * 2
+
+    @stator.assume_constant_result
+    def known(value):
+        return value
+
+    for least in (0.2, 0.5):
+        model = Model(least, 0.3)
+        module, _ = stator.export(model)(torch.ones(3, 4))
+        torch.testing.assert_close(module(torch.ones(3, 4)), model(torch.ones(3, 4)))
+
+
+def test_an_exported_module_exported_again():
+    """Nodes say where in the first program they came from."""
+
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x)
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return torch.relu(self.inner(torch.cos(x)))
+
+    def other(x):
+        return torch.abs(x)
+
+    first, _ = stator.export(Outer())(torch.randn(3))
+    edited = copy.deepcopy(first)
+    changed = next(node for node in edited.graph.nodes if node.target is torch.relu)
+    changed.target = other
+    changed.meta.clear()
+    edited.recompile()
+    again, _ = stator.export(edited)(torch.randn(3))
+    found = [{node.target: node.meta for node in module.graph.nodes} for module in (first, again)]
+    for target in (torch.sin, torch.cos):
+        assert found[0][target]["nn_module_stack"] == found[1][target]["nn_module_stack"]
+        assert found[0][target]["stack_trace"] == found[1][target]["stack_trace"]
+    assert "torch.abs(x)" in found[1][torch.abs]["stack_trace"]
 
 
 def test_guards_and_names():

@@ -40,9 +40,9 @@ struct Captured {
   bool start_anew = false;
   std::vector<uint64_t> read_texts;  // of the trace, where it is run again
   bool wrappers_read_data = false;
-  bool grad_enabled = false;         // at the beginning
-  bool has_subclasses = false;       // among the inputs: the graph takes them for plain tensors
-  uint64_t counted = 0;              // instructions of counted code
+  bool grad_enabled = false;    // at the beginning
+  bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
+  uint64_t counted = 0;         // instructions of counted code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;

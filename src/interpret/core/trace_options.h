@@ -56,8 +56,8 @@ struct TraceOptions {
   uint64_t break_at = 0;
   breaks::Reason break_at_reason = breaks::Reason::kNone;
   std::string break_at_detail;
-  bool wrappers_read_data =
-      false;  // operations on wrapper subclasses, as an earlier trace has seen
+  // operations on wrapper subclasses, as an earlier trace has seen
+  bool wrappers_read_data = false;
   // Texts of tensors that earlier traces have seen read, by the instructions that make them.
   std::vector<uint64_t> read_texts;
 };

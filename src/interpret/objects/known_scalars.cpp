@@ -56,6 +56,10 @@ class Evaluation {
       const bool call = node.op == graph::Op::kCallFunction || node.op == graph::Op::kCallMethod;
       return !node.mutates && !node.written && (call || node.op == graph::Op::kInput);
     }
+    // What assume_constant_result gave.
+    if (node.op == graph::Op::kInput && node.specialised && !node.written &&
+        node.source->kind == sources::SourceKind::kPinned)
+      return true;
     return node.op != graph::Op::kInput && !node.mutates && meta != nullptr && meta == node.meta &&
            meta->numel() == 1 && ++steps_ <= 64 && meta->device == shapes::DeviceType::CPU &&
            !meta->requires_grad;

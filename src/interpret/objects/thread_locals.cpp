@@ -7,6 +7,7 @@
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/updates.h"
+#include "python/thread_locals.h"
 
 namespace stator::interpret {
 
@@ -17,15 +18,32 @@ PyTypeObject* localType() {
   return type;
 }
 
-// The dict of this thread, read anew by each call's guards in the thread that calls.
+// The dict of this thread; None in a thread that has not used the object yet.
+PyObject* dictIfStarted(PyObject* /*self*/, PyObject* object) {
+  const int started = stator_thread_local_started(object);
+  if (started < 0) return nullptr;
+  return started == 0 ? Py_NewRef(Py_None) : PyObject_GetAttr(object, names().dunder_dict);
+}
+
+// The dict of this thread, read anew by each call's guards in the thread that calls. A class's own __init__, which a
+// thread's first use of the object runs, is left to the program.
 Out dictOfThread(Tracer& t, PyObject* object) {
+  static PyMethodDef method = {"dict_of_thread", dictIfStarted, METH_O, nullptr};
+  static PyObject* const ask = PyCFunction_New(&method, nullptr);
   const Source* source = t.sourceOf(object);
   if (source == nullptr)
     return t.breakWith(Reason::kUnsupportedObject, "a threading.local that the trace makes");
-  Ref<> dict = stealRef(PyObject_GetAttr(object, names().dunder_dict));
+  const bool own_init = Py_TYPE(object)->tp_init != PyBaseObject_Type.tp_init;
+  Ref<> dict = own_init ? stealRef(PyObject_CallOneArg(ask, object))
+                        : stealRef(PyObject_GetAttr(object, names().dunder_dict));
   if (!dict) return t.raiseCurrentError();
+  if (dict.get() == Py_None)
+    return t.breakWith(Reason::kUnsupportedObject,
+                       "a threading.local whose __init__ has not run in this thread");
   return fromOutside(t, dict.get(),
-                     t.world.child(SourceKind::kGenericAttr, source, names().dunder_dict));
+                     own_init
+                         ? t.world.child(SourceKind::kAsked, source, newRef(ask).get())
+                         : t.world.child(SourceKind::kGenericAttr, source, names().dunder_dict));
 }
 
 }  // namespace
@@ -33,10 +51,8 @@ Out dictOfThread(Tracer& t, PyObject* object) {
 bool isThreadLocal(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyTypeObject* local = localType();
-  if (local == nullptr || type->tp_getattro != local->tp_getattro ||
-      type->tp_setattro != local->tp_setattro)
-    return false;
-  return type->tp_init == PyBaseObject_Type.tp_init;
+  return local != nullptr && type->tp_getattro == local->tp_getattro &&
+         type->tp_setattro == local->tp_setattro;
 }
 
 Out threadLocalAttr(Tracer& t, PyObject* object, PyObject* name) {

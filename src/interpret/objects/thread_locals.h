@@ -5,7 +5,7 @@
 
 namespace stator::interpret {
 
-// One whose class looks up as _thread._local does, and runs nothing when a thread comes to it for the first time.
+// One whose class looks up as _thread._local does.
 bool isThreadLocal(PyObject* object);
 // Its attribute; ok with null: there is none.
 Out threadLocalAttr(Tracer& tracer, PyObject* object, PyObject* name);

@@ -193,10 +193,10 @@ void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullpt
       marked || t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
        t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
-  t.wrappers.setFakes(stealRef(PyObject_CallFunctionObjArgs(
-      torchObject("stator._wrappers.Fakes"),
-      symbolic || t.options.wrappers_read_data ? Py_True : Py_False,
-      t.options.fullgraph ? Py_True : Py_False, nullptr)));
+  t.wrappers.setFakes(stealRef(
+      PyObject_CallFunctionObjArgs(torchObject("stator._wrappers.Fakes"),
+                                   symbolic || t.options.wrappers_read_data ? Py_True : Py_False,
+                                   t.options.fullgraph ? Py_True : Py_False, nullptr)));
   if (!t.wrappers.any()) throw PythonError();
 }
 

@@ -34,6 +34,18 @@ class Options(typing.TypedDict):
 
 
 _LOCAL = threading.local()
+
+
+class Local(threading.local):
+    """Each thread's first use runs __init__."""
+
+    started: typing.ClassVar[list[str]] = []
+
+    def __init__(self, scale):
+        self.scale = scale
+        self.started.append(threading.current_thread().name)
+
+
 _HELD = Held()
 
 
@@ -95,6 +107,41 @@ def thread_local_read_and_written():
     _LOCAL.__dict__.clear()
     _LOCAL.count = 2
     return Case(f, vec()).watching(_LOCAL.__dict__)
+
+
+@program(full=1)
+def thread_local_with_its_own_init():
+    local = Local(3)
+    Local.started.clear()
+
+    def f(x):
+        y = x * local.scale
+        local.scale = 7 - local.scale
+        local.last = y
+        return y + 1, hasattr(local, "missing")
+
+    return Case(f, vec()).watching(local.__dict__, Local.started)
+
+
+@program
+def thread_local_begun_inside():
+    local = Local(2)
+    Local.started.clear()
+
+    def f(x):
+        Local.started.append("f")
+        y = x * local.scale
+        Local.started.append("g")
+        return y + local.scale
+
+    def run(x):
+        results = []
+        thread = threading.Thread(target=lambda: results.extend([f(x), f(x)]), name="another")
+        thread.start()
+        thread.join()
+        return results
+
+    return Case(run, vec()).watching(Local.started)
 
 
 @program(full=1)
