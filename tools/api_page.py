@@ -31,6 +31,9 @@ PARTS = {
 
 
 def _signature(value):
+    # Before 3.13 inspect leaves out the first argument of an object's __call__ that is a static method.
+    if not inspect.isroutine(value) and not inspect.isclass(value):
+        value = getattr(value, "__call__", value)  # noqa: B004
     try:
         return re.sub(r"<.*? at 0x\w+>", "...", str(inspect.signature(value)))
     except (TypeError, ValueError):

@@ -105,6 +105,7 @@ class FrameRun {
     return value.release();
   }
   PyObject* finishNatively();
+  bool jumpsByComparison();
   // Deals with the current Python error; false: the frame does not handle it.
   bool raise(Step how, int lookup_offset);
   void passEdge();
@@ -203,12 +204,15 @@ PyObject* FrameRun::run() {
 PyObject* FrameRun::callForward(ModuleCall call) {
   PyObject* args = machine_.slots[1];
   PyObject* kwargs = machine_.slots[2];
-  // self, args and kwargs become cells, which hold them from then on.
+  // self, args and kwargs become cells, which hold them from then on; so does the variable that holds forward.
   for (; instr_->opcode == MAKE_CELL; ++instr_) {
     machine_.instr = instr_;
     concrete::step(machine_);
   }
-  stator_frame_set_slot(frame_, call.forward_slot, call.forward.get());
+  if (PyObject* cell = machine_.slots[call.forward_slot]; cell != nullptr && PyCell_Check(cell))
+    PyCell_Set(cell, call.forward.get());
+  else
+    stator_frame_set_slot(frame_, call.forward_slot, call.forward.get());
   stator_frame_set_offset(frame_, call.call_offset);
   Ref<> result = stealRef(PyObject_Call(call.forward.get(), args, kwargs));
   call.forward.reset();
@@ -218,7 +222,21 @@ PyObject* FrameRun::callForward(ModuleCall call) {
   return nullptr;
 }
 
+// A comparison that CPython makes a bool of in the same instruction (3.13) ends a capture as what it gave: a tensor,
+// say. CPython's own jump knows True and False alone.
+bool FrameRun::jumpsByComparison() {
+  return instr_ != info_->instrs().data() && instr_[-1].opcode == COMPARE_OP_TO_BOOL &&
+         !PyBool_Check(machine_.peek(1));
+}
+
 PyObject* FrameRun::finishNatively() {
+  if (jumpsByComparison()) {
+    stator_frame_set_offset(frame_, instr_->opcode_offset);
+    machine_.instr = instr_;
+    const Step step = concrete::step(machine_);
+    if (step == Step::kRaise) return raise(step, instr_->opcode_offset) ? run() : nullptr;
+    instr_ = step == Step::kNext ? instr_ + 1 : &info_->at(instr_->target);
+  }
   counters.native_frames++;
   stator_frame_set_offset(frame_, instr_->offset);
   leave(stator_frame_unlink);

@@ -80,6 +80,34 @@ def test_a_trace_function_set_midway_sees_what_follows(setter: Any, wants_local:
     assert stator.stats()["internal_errors"] == 0
 
 
+def _branches(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def test_a_trace_function_that_a_graph_sets_sees_the_branch_behind_it() -> None:
+    """CPython's own jump takes over with a tensor at hand, of which it knows nothing from 3.13 on."""
+
+    def backend(module: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            sys.settrace(lambda *_: None)
+            return module.forward(*args)
+
+        return run
+
+    compiled = stator.compile(_branches, backend=backend)
+    try:
+        for x in (torch.ones(2), -torch.ones(2), torch.ones(2), -torch.ones(2)):
+            expected = _branches(x)
+            assert torch.equal(compiled(x), expected)
+            assert sys.gettrace() is not None
+            sys.settrace(None)
+    finally:
+        sys.settrace(None)
+    assert stator.stats()["graph_calls"] >= 4
+
+
 _AUDITED = """
 import sys, torch, stator
 told = torch.zeros(1)

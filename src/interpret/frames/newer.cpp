@@ -128,16 +128,23 @@ Flow loadFromDictOrGlobals(Tracer& tracer, SymbolicFrame& frame, const Instr& in
 
 namespace {
 
+bool isJumpByTruth(const Instr& instr) {
+  return instr.opcode == POP_JUMP_FORWARD_IF_TRUE || instr.opcode == POP_JUMP_FORWARD_IF_FALSE;
+}
+
+bool jumpsNext(SymbolicFrame& frame) {
+  const auto next = static_cast<size_t>(frame.index) + 1;
+  return next < frame.code->instrs().size() && isJumpByTruth(frame.code->instrs()[next]);
+}
+
 // Whether a value that has just been computed decides the jump that follows, for tensors: see tensors/checks.cpp. The
 // truth goes on the stack.
 std::optional<bool> checkedAhead(Tracer& tracer, SymbolicFrame& frame) {
-  const auto& instrs = frame.code->instrs();
-  const auto next = static_cast<size_t>(frame.index) + 1;
-  if (next >= instrs.size()) return std::nullopt;
-  const bool if_true = instrs[next].opcode == POP_JUMP_FORWARD_IF_TRUE;
-  if (!if_true && instrs[next].opcode != POP_JUMP_FORWARD_IF_FALSE) return std::nullopt;
+  if (!jumpsNext(frame)) return std::nullopt;
   frame.index++;  // the check looks at both ways from the jump
-  std::optional<bool> truth = checkedTruth(tracer, frame, instrs[next], if_true);
+  const Instr& jump = frame.code->instrs()[static_cast<size_t>(frame.index)];
+  std::optional<bool> truth =
+      checkedTruth(tracer, frame, jump, jump.opcode == POP_JUMP_FORWARD_IF_TRUE);
   frame.index--;
   return truth;
 }
@@ -169,19 +176,12 @@ Flow compareOpToBool(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   }
   if (!out.ok()) return out.flow();
   Ref<> result = out.take();
-  if (result.get() != Py_True && result.get() != Py_False) {
-    std::optional<bool> checked;
-    if (graph::isStandIn(result.get())) {
-      frame.push(result);
-      checked = checkedAhead(tracer, frame);
-      frame.drop();
-    }
-    if (checked) {
-      result = newRef(*checked ? Py_True : Py_False);
-    } else {
-      STATOR_VALUE(answer, truth(tracer, result.get()));
-      result = std::move(answer);
-    }
+  // The jump looks at a tensor itself, so that the graph keeps the comparison if it breaks there. The driver's jump
+  // takes any object.
+  const bool left_to_jump = graph::isStandIn(result.get()) && jumpsNext(frame);
+  if (result.get() != Py_True && result.get() != Py_False && !left_to_jump) {
+    STATOR_VALUE(answer, truth(tracer, result.get()));
+    result = std::move(answer);
   }
   return deliver(tracer, frame, std::move(result), 2);
 }
