@@ -48,7 +48,7 @@ Writes writesOf(const Node& node) {
       "ipow",    "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
   const std::string name = nameOf(node);
   if (name == "set_" || name == "swap_tensors" || name.starts_with("resize")) return Writes::kAny;
-  if (kOperators.count(name) != 0 || (name.ends_with("_") && !name.ends_with("__")))
+  if (kOperators.count(name) != 0 || (name.ends_with('_') && !name.ends_with("__")))
     return Writes::kFirst;
   // Running statistics, which are inputs of the graph as a rule: those know that they are written.
   if (name.find("batch_norm") != std::string::npos ||

@@ -59,7 +59,7 @@ void limitQuiet(interpret::Limits& limits, const CodeEntries& code, bool has_ten
 }
 
 // For backends and users who ask a graph module why it ends where it does (compile_subgraph_reason).
-void giveReason(PyObject* module, Ref<> reason, int logs) {
+void giveReason(PyObject* module, const Ref<>& reason, int logs) {
   if ((logs & kLogGraphs) != 0) reportGraph(reason.get());
   // Each graph module has a class of its own.
   if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "_stator_reason",

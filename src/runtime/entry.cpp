@@ -79,17 +79,17 @@ std::string explainEach(Site& site, const Roots& roots) {
 class LookUp {
  public:
   LookUp(Cache& of, StatorFrame* at, bytecode::CodeInfo& code_info)
-      : cache(of),
-        frame(at),
-        info(code_info),
-        code(stator_frame_code(at)),
-        offset(stator_frame_offset(at)) {}
+      : cache_(of),
+        frame_(at),
+        info_(code_info),
+        code_(stator_frame_code(at)),
+        offset_(stator_frame_offset(at)) {}
 
   STATOR_HOT Exit run() {
     if (auto exit = leaveAlone()) return std::move(*exit);
-    Site& site = cache.site(code, offset);
+    Site& site = cache_.site(code_, offset_);
     if (auto exit = leaveAlone(site)) return std::move(*exit);
-    Roots roots = Roots::of(frame);
+    Roots roots = Roots::of(frame_);
     Spare<GraphInputs> memory;
     if (auto exit = serve(site, roots, *memory)) return std::move(*exit);
     if (auto exit = refuse(site, roots)) return std::move(*exit);
@@ -106,44 +106,44 @@ class LookUp {
   Exit captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs);
   int64_t limit() const;
 
-  Cache& cache;
-  StatorFrame* frame;
-  bytecode::CodeInfo& info;
-  PyCodeObject* code;
-  int offset;
-  const ConfigValues& config = configValues();
+  Cache& cache_;
+  StatorFrame* frame_;
+  bytecode::CodeInfo& info_;
+  PyCodeObject* code_;
+  int offset_;
+  const ConfigValues& config_ = configValues();
 };
 
 // What nobody captures, and what goes on by itself for now.
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
-  if (info.skip) return outcome(Outcome::kNative);
-  if (info.captured == nullptr) {
-    info.captured = &info;  // the file's policy has been looked up
-    if (known::codePolicy(code) != CodePolicy::kTrace) {
-      info.skip = true;
+  if (info_.skip) return outcome(Outcome::kNative);
+  if (info_.captured == nullptr) {
+    info_.captured = &info_;  // the file's policy has been looked up
+    if (known::codePolicy(code_) != CodePolicy::kTrace) {
+      info_.skip = true;
       return outcome(Outcome::kNative);
     }
   }
-  if (offset == info.firstLegal() &&
-      known::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+  if (offset_ == info_.firstLegal() &&
+      known::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame_)))) {
     return outcome(Outcome::kNative);
   }
   // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
-  if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0)
+  if (stator_frame_namespace(frame_) != nullptr && (code_->co_flags & CO_OPTIMIZED) == 0)
     return outcome(Outcome::kNative);
-  if (config.break_every == 1 && !config.break_random && !cache.fullgraph)
+  if (config_.break_every == 1 && !config_.break_random && !cache_.fullgraph)
     return outcome(Outcome::kStep);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
-  if (gaveUpAgreeing(cache)) {
-    endCallEagerly(cache);
+  if (gaveUpAgreeing(cache_)) {
+    endCallEagerly(cache_);
     return outcome(Outcome::kNative);
   }
   return std::nullopt;
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
-  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched() ||
-      (tensor::transformsActive() && !cache.fullgraph && !asksBackend(cache, "is_eager"))) {
+  if (site.step_only || (site.quiet && !holdsTensor(frame_)) || tensor::callsAreWatched() ||
+      (tensor::transformsActive() && !cache_.fullgraph && !asksBackend(cache_, "is_eager"))) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }
@@ -160,9 +160,9 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
   std::optional<tensor::ProfilerRegion> looking;
   if (tensor::isProfiled()) [[unlikely]]
     looking.emplace().begin("TorchDynamo Cache Lookup");
-  const bool looked_alone = !config.guard_collectives;
-  const bool held = stator_frame_held(frame) != 0;
-  const auto slots = static_cast<size_t>(stator_code_slot_count(code));
+  const bool looked_alone = !config_.guard_collectives;
+  const bool held = stator_frame_held(frame_) != 0;
+  const auto slots = static_cast<size_t>(stator_code_slot_count(code_));
   const size_t index = findServing(site, roots, slots, [&](Entry& entry) {
     // Such a frame ends for real.
     if (held && entry.plan.exit == breaks::ExitKind::kReturn) return false;
@@ -174,17 +174,17 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
   } else {
     looking.reset();
   }
-  const bool on_all = looked_alone || hitOnAll(cache, frame, found);
+  const bool on_all = looked_alone || hitOnAll(cache_, frame_, found);
   if (found && on_all) {
     statistics().hits++;
     // The cache may let it go while it runs.
     std::shared_ptr<Entry> entry = site.entries[noteServing(site, index)];
     if (measuresGuards()) [[unlikely]]
-      measureGuards(*entry, frame, roots);
+      measureGuards(*entry, frame_, roots);
     looking.reset();
-    if (cache.ahead != Ahead::kNo) [[unlikely]]
+    if (cache_.ahead != Ahead::kNo) [[unlikely]]
       answerAhead(true);
-    return runEntry(cache, *entry, frame, roots, inputs.values);
+    return runEntry(cache_, *entry, frame_, roots, inputs.values);
   }
   looking.reset();
   if (callEndsEagerly()) return outcome(Outcome::kNative);
@@ -195,24 +195,24 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
 LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
-  CodeEntries& of_code = cache.entriesOf(code);
+  CodeEntries& of_code = cache_.entriesOf(code_);
   of_code.live -= static_cast<int64_t>(
       std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); }));
-  cache.generation++;
-  if (config.stance == Stance::kEagerOnRecompile || hookState().entries_only > 0)
+  cache_.generation++;
+  if (config_.stance == Stance::kEagerOnRecompile || hookState().entries_only > 0)
     return outcome(Outcome::kNative);
-  if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
-    noteFirstRun(site, cache, frame);
+  if (config_.stance == Stance::kEagerThenCompile && site.captures == 0) {
+    noteFirstRun(site, cache_, frame_);
     return outcome(Outcome::kNative);
   }
-  if (cache.ahead == Ahead::kAsk) answerAhead(false);
+  if (cache_.ahead == Ahead::kAsk) answerAhead(false);
   followTorchConfig();
-  const bool by_stance = config.stance == Stance::kFailOnRecompile;
-  if (cache.closed || by_stance || (config.error_on_recompile && !site.entries.empty())) {
-    reportRecompile(frame, explainAll(site, roots),
-                    cache.closed ? "aot_compile"
-                    : by_stance  ? "stance"
-                                 : "config");
+  const bool by_stance = config_.stance == Stance::kFailOnRecompile;
+  if (cache_.closed || by_stance || (config_.error_on_recompile && !site.entries.empty())) {
+    reportRecompile(frame_, explainAll(site, roots),
+                    cache_.closed ? "aot_compile"
+                    : by_stance   ? "stance"
+                                  : "config");
     throw PythonError();
   }
   if (auto exit = refuseByLimit(site, roots)) return exit;
@@ -225,78 +225,79 @@ LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
 }
 
 int64_t LookUp::limit() const {
-  const int64_t set = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
+  const int64_t set = cache_.recompile_limit > 0 ? cache_.recompile_limit : config_.recompile_limit;
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
-  return config.break_every != 0 ? std::max<int64_t>(set, 64) : set;
+  return config_.break_every != 0 ? std::max<int64_t>(set, 64) : set;
 }
 
 LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
-  const CodeEntries& of_code = cache.entriesOf(code);
+  const CodeEntries& of_code = cache_.entriesOf(code_);
   // A function whose places together were captured too often is as bad as one place that was.
-  const bool too_many = of_code.live >= config.accumulated_recompile_limit && !site.entries.empty();
+  const bool too_many =
+      of_code.live >= config_.accumulated_recompile_limit && !site.entries.empty();
   if (static_cast<int64_t>(site.entries.size()) < limit() && !too_many) return std::nullopt;
   statistics().fallbacks++;
   bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
                                [](const auto& entry) { return entry->ops == 0; });
   if (!site.over_limit && !worthless) {
     site.over_limit = true;
-    reportLimit(frame, explainAll(site, roots),
-                too_many ? config.accumulated_recompile_limit : limit(),
-                cache.fullgraph || config.fail_on_recompile_limit_hit);
+    reportLimit(frame_, explainAll(site, roots),
+                too_many ? config_.accumulated_recompile_limit : limit(),
+                cache_.fullgraph || config_.fail_on_recompile_limit_hit);
     if (PyErr_Occurred()) throw PythonError();
   }
-  return outcome(info.counted && stepsCounted() ? Outcome::kStep : Outcome::kOverLimit);
+  return outcome(info_.counted && stepsCounted() ? Outcome::kStep : Outcome::kOverLimit);
 }
 
 Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) {
   const bool again = !site.entries.empty();
   // Explanations are for those who asked, and for the last place that is left.
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit();
-  const int logs = wantedLogs(frame);
+  const int logs = wantedLogs(frame_);
   std::string failed_guards;
-  if (again && (last_place || (logs & kLogRecompiles) != 0 || cache.tells_of_failures))
+  if (again && (last_place || (logs & kLogRecompiles) != 0 || cache_.tells_of_failures))
     failed_guards = explainAll(site, roots);
-  if (again && cache.tells_of_failures) reportGuardFailure(cache, frame, failed_guards);
-  if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame, explainEach(site, roots));
+  if (again && cache_.tells_of_failures) reportGuardFailure(cache_, frame_, failed_guards);
+  if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame_, explainEach(site, roots));
   CompileCallbacks callbacks(logs);
   const auto capture_start = std::chrono::steady_clock::now();
-  const auto generation = cache.generation;
-  std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
+  const auto generation = cache_.generation;
+  std::unique_ptr<Entry> entry = capture(cache_, frame_, {.logs = logs});
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is
   // new.
   if (entry && !inputs.guardsHold(*entry->guards, roots))
-    entry = capture(cache, frame, {.logs = logs});
+    entry = capture(cache_, frame_, {.logs = logs});
   // Unless it counts up what the program reads too (the numbers of hooks): without a backend, then.
-  if (entry && !config.guard_collectives && !inputs.guardsHold(*entry->guards, roots))
-    entry = capture(cache, frame, {.logs = logs, .runs_as_is = true});
+  if (entry && !config_.guard_collectives && !inputs.guardsHold(*entry->guards, roots))
+    entry = capture(cache_, frame_, {.logs = logs, .runs_as_is = true});
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
-    if (watching()) ranUntil(cache.site(code, offset).why);
+    if (watching()) ranUntil(cache_.site(code_, offset_).why);
     return outcome(Outcome::kStep);
   }
   // The cache may have been reset, or the site moved, while the backend ran.
-  Site& home = cache.site(code, offset);
+  Site& home = cache_.site(code_, offset_);
   // Another thread may have captured the same meanwhile: one entry is enough, and takes one place of the limit.
-  if (cache.generation != generation && !config.guard_collectives) {
+  if (cache_.generation != generation && !config_.guard_collectives) {
     if (auto exit = serve(home, roots, inputs)) return std::move(*exit);
   }
   if (!inputs.guardsHold(*entry->guards, roots) || !inputs.memoryHolds(*entry))
     throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
   inputs.hold();
   home.entries.insert(home.entries.begin(), std::move(entry));
-  cache.entriesOf(code).live++;
-  cache.generation++;
+  cache_.entriesOf(code_).live++;
+  cache_.generation++;
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
-    reportRecompiled(frame, failed_guards, running->guards->symbolText(code),
+    reportRecompiled(frame_, failed_guards, running->guards->symbolText(code_),
                      secondsSince(capture_start), home.entries.size(), limit());
   }
-  if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
-  if (recording()) recordGuards(frame, running->guards->measure(*running->sources, roots));
-  if ((logs & kLogCode) != 0) reportCode(cache, frame);
+  if ((logs & kLogGuards) != 0) reportGuards(frame_, running->guards->text(code_));
+  if (recording()) recordGuards(frame_, running->guards->measure(*running->sources, roots));
+  if ((logs & kLogCode) != 0) reportCode(cache_, frame_);
   callbacks.end(running->guard_count);
-  if (cache.ahead != Ahead::kNo) answerAhead(true);
-  return runEntry(cache, *running, frame, roots, inputs.values);
+  if (cache_.ahead != Ahead::kNo) answerAhead(true);
+  return runEntry(cache_, *running, frame_, roots, inputs.values);
 }
 
 Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {

@@ -130,7 +130,7 @@ Out callModule(Tracer& tracer, PyObject* module, const Args& args, Continuation 
   }
   if (!known::isModuleCall(call_raw.get()) && isGraphModuleCall(tracer, type, call_raw.get())) {
     STATOR_VALUE(own_call, typeLookup(tracer, moduleType(), names().dunder_call));
-    if (known::isModuleCall(own_call.get())) call_raw = own_call;
+    if (known::isModuleCall(own_call.get())) call_raw = std::move(own_call);
   }
   if (!known::isModuleCall(call_raw.get())) return callOwn(tracer, module, args, then);
   bool plain_call = noOwnHooks(tracer, module);

@@ -182,16 +182,16 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
   operation %= 13;
   if (functions[operation] == nullptr || !isOperand(left) || !isOperand(right)) return nullptr;
   // Where another size would raise, or give a complex number, that it does not is a condition.
-  auto isZero = [&](PyObject* value) {
+  auto is_zero = [&](PyObject* value) {
     return isSymInt(value) && tracer.sizes.environment().decide(symbolic::equal(
                                   symbolic::dimOf(value).expr(), symbolic::integer(0)));
   };
-  auto isPositive = [&](PyObject* value) {
+  auto is_positive = [&](PyObject* value) {
     return !isSymInt(value) || tracer.sizes.environment().decide(symbolic::lessThan(
                                    symbolic::integer(0), symbolic::dimOf(value).expr()));
   };
   const bool divides = operation == 2 || operation == 6 || operation == 11;
-  if ((divides && isZero(right)) || (operation == 8 && !isPositive(left))) return nullptr;
+  if ((divides && is_zero(right)) || (operation == 8 && !is_positive(left))) return nullptr;
   Ref<> a = valueNow(tracer, left), b = valueNow(tracer, right);
   Ref<> result;
   if (a && b) {

@@ -36,7 +36,7 @@ std::string shortText(Tracer& tracer, PyObject* value) {
   return shown.size() > kLongest ? shown.substr(0, kLongest) + "..." : shown;
 }
 
-void tell(const char* function, Ref<> arguments) {
+void tell(const char* function, const Ref<>& arguments) {
   PyObject* const listener = torchObject(function);
   Ref<> done = listener != nullptr && arguments
                    ? stealRef(PyObject_Call(listener, arguments.get(), nullptr))

@@ -214,10 +214,10 @@ namespace {
 class Following {
  public:
   Following(Tracer& of, TraceIterator& traced)
-      : tracer(of), iterator(&traced), parts(*traced.sources) {}
+      : tracer_(of), iterator_(&traced), parts_(*traced.sources) {}
 
   Out next() {
-    switch (iterator->kind) {
+    switch (iterator_->kind) {
       case IteratorKind::kChain:
         return chain();
       case IteratorKind::kIslice:
@@ -249,118 +249,119 @@ class Following {
       case IteratorKind::kMoves:
         return moves();
       default:
-        return tracer.breakWith(Reason::kUnsupportedIterator);
+        return tracer_.breakWith(Reason::kUnsupportedIterator);
     }
   }
 
  private:
   Out finish() {
-    iterator->exhausted = true;
+    iterator_->exhausted = true;
     return Ref<>();
   }
   // What the function at the front says of an item.
   Out verdict(PyObject* item) {
-    if (parts[0].get() == Py_None || parts[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type))
-      return truth(tracer, item);
-    STATOR_VALUE(result, callNested(tracer, parts[0].get(), {item}));
-    return truth(tracer, result.get());
+    if (parts_[0].get() == Py_None || parts_[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type))
+      return truth(tracer_, item);
+    STATOR_VALUE(result, callNested(tracer_, parts_[0].get(), {item}));
+    return truth(tracer_, result.get());
   }
-  Out nextOf(const Ref<>& inner) { return interpret::next(tracer, inner.get()); }
+  Out nextOf(const Ref<>& inner) { return interpret::next(tracer_, inner.get()); }
 
   Out chain() {
     for (;;) {
-      if (!parts[1]) {
-        STATOR_VALUE(iterable, nextOf(parts[0]));
+      if (!parts_[1]) {
+        STATOR_VALUE(iterable, nextOf(parts_[0]));
         if (!iterable) return finish();
-        STATOR_VALUE(inner, iterate(tracer, iterable.get()));
-        parts[1] = inner;
+        STATOR_VALUE(inner, iterate(tracer_, iterable.get()));
+        parts_[1] = inner;
       }
-      STATOR_VALUE(item, nextOf(parts[1]));
+      STATOR_VALUE(item, nextOf(parts_[1]));
       if (item) return item;
-      parts[1].reset();
+      parts_[1].reset();
     }
   }
 
   Out islice() {
-    int64_t wanted = PyLong_AsLongLong(parts[1].get());
-    int64_t stop = parts[2].get() == Py_None ? INT64_MAX : PyLong_AsLongLong(parts[2].get());
+    int64_t wanted = PyLong_AsLongLong(parts_[1].get());
+    int64_t stop = parts_[2].get() == Py_None ? INT64_MAX : PyLong_AsLongLong(parts_[2].get());
     // CPython stops before it takes anything beyond `stop`.
-    for (; iterator->index < wanted && iterator->index < stop; iterator->index++) {
-      STATOR_VALUE(skipped, nextOf(parts[0]));
+    for (; iterator_->index < wanted && iterator_->index < stop; iterator_->index++) {
+      STATOR_VALUE(skipped, nextOf(parts_[0]));
       if (!skipped) return finish();
     }
-    if (iterator->index >= stop) return finish();
-    STATOR_VALUE(item, nextOf(parts[0]));
+    if (iterator_->index >= stop) return finish();
+    STATOR_VALUE(item, nextOf(parts_[0]));
     if (!item) return finish();
-    iterator->index++;
-    int64_t step = PyLong_AsLongLong(parts[3].get());
-    parts[1] = number(wanted > stop - step ? stop : wanted + step);
+    iterator_->index++;
+    int64_t step = PyLong_AsLongLong(parts_[3].get());
+    parts_[1] = number(wanted > stop - step ? stop : wanted + step);
     return item;
   }
 
   Out count() {
-    Ref<> item = parts[0];
-    STATOR_VALUE(following, runEntered(tracer, binary(tracer, NB_ADD, item.get(), parts[1].get())));
-    parts[0] = following;
+    Ref<> item = parts_[0];
+    STATOR_VALUE(following,
+                 runEntered(tracer_, binary(tracer_, NB_ADD, item.get(), parts_[1].get())));
+    parts_[0] = following;
     return item;
   }
 
   Out cycle() {
-    if (!iterator->flag) {
-      STATOR_VALUE(item, nextOf(parts[0]));
+    if (!iterator_->flag) {
+      STATOR_VALUE(item, nextOf(parts_[0]));
       if (item) {
-        PyList_Append(parts[1].get(), item.get());
+        PyList_Append(parts_[1].get(), item.get());
         return item;
       }
-      iterator->flag = true;
-      iterator->index = 0;
+      iterator_->flag = true;
+      iterator_->index = 0;
     }
-    Py_ssize_t size = PyList_GET_SIZE(parts[1].get());
+    Py_ssize_t size = PyList_GET_SIZE(parts_[1].get());
     if (size == 0) return finish();
-    Ref<> item = newRef(PyList_GET_ITEM(parts[1].get(), iterator->index));
-    iterator->index = (iterator->index + 1) % size;
+    Ref<> item = newRef(PyList_GET_ITEM(parts_[1].get(), iterator_->index));
+    iterator_->index = (iterator_->index + 1) % size;
     return item;
   }
 
   Out repeat() {
-    if (iterator->index == 0) return finish();
-    if (iterator->index > 0) iterator->index--;
-    return parts[0];
+    if (iterator_->index == 0) return finish();
+    if (iterator_->index > 0) iterator_->index--;
+    return parts_[0];
   }
 
   Out accumulate() {
-    if (parts[3]) {
-      parts[2] = std::move(parts[3]);
-      parts[3].reset();
-      return parts[2];
+    if (parts_[3]) {
+      parts_[2] = std::move(parts_[3]);
+      parts_[3].reset();
+      return parts_[2];
     }
-    STATOR_VALUE(item, nextOf(parts[0]));
+    STATOR_VALUE(item, nextOf(parts_[0]));
     if (!item) return finish();
-    if (!parts[2]) {
-      parts[2] = item;
+    if (!parts_[2]) {
+      parts_[2] = item;
       return item;
     }
-    Out total = parts[1].get() == Py_None
-                    ? runEntered(tracer, binary(tracer, NB_ADD, parts[2].get(), item.get()))
-                    : callNested(tracer, parts[1].get(), {parts[2].get(), item.get()});
+    Out total = parts_[1].get() == Py_None
+                    ? runEntered(tracer_, binary(tracer_, NB_ADD, parts_[2].get(), item.get()))
+                    : callNested(tracer_, parts_[1].get(), {parts_[2].get(), item.get()});
     if (!total.ok()) return total;
-    parts[2] = total.take();
-    return parts[2];
+    parts_[2] = total.take();
+    return parts_[2];
   }
 
   Out starMap() {
-    STATOR_VALUE(item, nextOf(parts[1]));
+    STATOR_VALUE(item, nextOf(parts_[1]));
     if (!item) return finish();
-    STATOR_VALUE(list, listOf(tracer, item.get()));
+    STATOR_VALUE(list, listOf(tracer_, item.get()));
     Args args;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
       args.values.push_back(PyList_GET_ITEM(list.get(), i));
     args.positional = args.values.size();
-    return callNested(tracer, parts[0].get(), args);
+    return callNested(tracer_, parts_[0].get(), args);
   }
 
   Out takeWhile() {
-    STATOR_VALUE(item, nextOf(parts[1]));
+    STATOR_VALUE(item, nextOf(parts_[1]));
     if (!item) return finish();
     STATOR_VALUE(good, verdict(item.get()));
     return good.get() == Py_True ? Out(item) : finish();
@@ -368,19 +369,19 @@ class Following {
 
   Out dropWhile() {
     for (;;) {
-      STATOR_VALUE(item, nextOf(parts[1]));
+      STATOR_VALUE(item, nextOf(parts_[1]));
       if (!item) return finish();
-      if (iterator->flag) return item;
+      if (iterator_->flag) return item;
       STATOR_VALUE(drop, verdict(item.get()));
       if (drop.get() == Py_True) continue;
-      iterator->flag = true;
+      iterator_->flag = true;
       return item;
     }
   }
 
   Out filterFalse() {
     for (;;) {
-      STATOR_VALUE(item, nextOf(parts[1]));
+      STATOR_VALUE(item, nextOf(parts_[1]));
       if (!item) return finish();
       STATOR_VALUE(good, verdict(item.get()));
       if (good.get() != Py_True) return item;
@@ -389,31 +390,31 @@ class Following {
 
   Out compress() {
     for (;;) {
-      STATOR_VALUE(item, nextOf(parts[0]));
+      STATOR_VALUE(item, nextOf(parts_[0]));
       if (!item) return finish();
-      STATOR_VALUE(selector, nextOf(parts[1]));
+      STATOR_VALUE(selector, nextOf(parts_[1]));
       if (!selector) return finish();
-      STATOR_VALUE(good, truth(tracer, selector.get()));
+      STATOR_VALUE(good, truth(tracer_, selector.get()));
       if (good.get() == Py_True) return item;
     }
   }
 
   Out zipLongest() {
-    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size()) - 1));
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts_.size()) - 1));
     bool any = false;
-    for (size_t i = 1; i < parts.size(); ++i) {
+    for (size_t i = 1; i < parts_.size(); ++i) {
       Ref<> item;
-      if (parts[i]) {
-        STATOR_VALUE(got, nextOf(parts[i]));
+      if (parts_[i]) {
+        STATOR_VALUE(got, nextOf(parts_[i]));
         item = got;
       }
       if (item) {
         any = true;
       } else {
-        parts[i].reset();
-        item = parts[0];
+        parts_[i].reset();
+        item = parts_[0];
         bool left = false;
-        for (size_t j = 1; j < parts.size(); ++j) left |= static_cast<bool>(parts[j]);
+        for (size_t j = 1; j < parts_.size(); ++j) left |= static_cast<bool>(parts_[j]);
         if (!left) return finish();
       }
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i) - 1, item.release());
@@ -423,39 +424,39 @@ class Following {
   }
 
   Out pairwise() {
-    if (!parts[1]) {
-      STATOR_VALUE(first, nextOf(parts[0]));
+    if (!parts_[1]) {
+      STATOR_VALUE(first, nextOf(parts_[0]));
       if (!first) return finish();
-      parts[1] = first;
+      parts_[1] = first;
     }
-    STATOR_VALUE(item, nextOf(parts[0]));
+    STATOR_VALUE(item, nextOf(parts_[0]));
     if (!item) return finish();
-    Ref<> pair = stealRef(PyTuple_Pack(2, parts[1].get(), item.get()));
-    parts[1] = item;
+    Ref<> pair = stealRef(PyTuple_Pack(2, parts_[1].get(), item.get()));
+    parts_[1] = item;
     return pair;
   }
 
   Out tee() {
-    PyObject* shared = parts[0].get();
-    if (iterator->index < PyList_GET_SIZE(shared))
-      return newRef(PyList_GET_ITEM(shared, iterator->index++));
-    STATOR_VALUE(item, interpret::next(tracer, PyList_GET_ITEM(shared, 0)));
+    PyObject* shared = parts_[0].get();
+    if (iterator_->index < PyList_GET_SIZE(shared))
+      return newRef(PyList_GET_ITEM(shared, iterator_->index++));
+    STATOR_VALUE(item, interpret::next(tracer_, PyList_GET_ITEM(shared, 0)));
     if (!item) return finish();
     PyList_Append(shared, item.get());
-    iterator->index++;
+    iterator_->index++;
     return item;
   }
 
   Out moves() {
-    Ref<> item = stealRef(PyIter_Next(parts[0].get()));
-    if (!item) return PyErr_Occurred() ? Out(tracer.raiseCurrentError()) : finish();
-    iterator->index++;
+    Ref<> item = stealRef(PyIter_Next(parts_[0].get()));
+    if (!item) return PyErr_Occurred() ? Out(tracer_.raiseCurrentError()) : finish();
+    iterator_->index++;
     return item;
   }
 
-  Tracer& tracer;
-  TraceIterator* iterator;
-  std::vector<Ref<>>& parts;
+  Tracer& tracer_;
+  TraceIterator* iterator_;
+  std::vector<Ref<>>& parts_;
 };
 
 }  // namespace

@@ -46,12 +46,12 @@ Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
       return Ref<>();
     }
   }
-  auto exprOf = [&](const Ref<>& part) {
+  auto expr_of = [&](const Ref<>& part) {
     return symbolic::isSymInt(part.get())
                ? t.sizes.environment().simplify(symbolic::dimOf(part.get()).expr())
                : symbolic::integer(PyLong_AsLongLong(part.get()));
   };
-  const symbolic::Expr *dividend = exprOf(parts[0]), *divisor = exprOf(parts[1]);
+  const symbolic::Expr *dividend = expr_of(parts[0]), *divisor = expr_of(parts[1]);
   const symbolic::Expr* largest = symbolic::integer(int64_t{1} << 53);
   for (const symbolic::Expr* condition :
        {symbolic::lessThan(dividend, largest),

@@ -74,7 +74,7 @@ Flow consider(Tracer& t, PyObject* item, PyObject* key, bool largest, Best& best
   Best one{newRef(item), newRef(item)};
   if (key != nullptr) {
     STATOR_VALUE(k, callNested(t, key, {item}));
-    one.key = k;
+    one.key = std::move(k);
   }
   if (best.item) {
     STATOR_VALUE(compared,
@@ -204,21 +204,21 @@ Flow firstRunWithEquals(Order& order, const Less& less, size_t& run) {
     reversePart(order, 0, run);
   }
   size_t equal = 0;
-  auto turnEqual = [&] {
+  auto turn_equal = [&] {
     if (equal != 0) reversePart(order, run - equal - 1, run);
     equal = 0;
   };
   for (++run; run < size; ++run) {
     STATOR_FLOW(less(run, run - 1, verdict));
     if (verdict) {
-      turnEqual();
+      turn_equal();
       continue;
     }
     STATOR_FLOW(less(run - 1, run, verdict));
     if (verdict) break;
     ++equal;
   }
-  turnEqual();
+  turn_equal();
   reversePart(order, 0, run);
   return skipRising(less, size, run);
 }

@@ -170,7 +170,7 @@ Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
 
 namespace {
 
-std::string asText(Ref<> text) {
+std::string asText(const Ref<>& text) {
   if (!text) PyErr_Clear();
   return text ? utf8(text.get()) : "";
 }

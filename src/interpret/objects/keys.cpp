@@ -352,7 +352,7 @@ Out tupleHash(Tracer& tracer, PyObject* tuple) {
   Ref<>& known = tracer.own_keys.tupleHash(PyLong_AsSsize_t(number.get()));
   if (!known) {
     STATOR_VALUE(address, addressOfNumber(tracer, items.get(), number.get()));
-    known = address;
+    known = std::move(address);
   }
   return known;
 }

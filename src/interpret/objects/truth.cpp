@@ -176,10 +176,10 @@ Out same(Tracer& tracer, PyObject* left, PyObject* right) {
     return newRef(Py_True);
   }
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
-    auto isNumber = [](PyObject* value) {
+    auto is_number = [](PyObject* value) {
       return symbolic::isSymbol(value) || PyLong_Check(value) || PyFloat_Check(value);
     };
-    if (!isNumber(left) || !isNumber(right)) return newRef(Py_False);
+    if (!is_number(left) || !is_number(right)) return newRef(Py_False);
     // Which numbers are one object depends on their values.
     Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
           b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);

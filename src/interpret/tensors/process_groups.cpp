@@ -154,7 +154,7 @@ void registerProcessGroups() {
   registerHandler("stator.polyfills.collectives.reduction", reduction);
   registerHandler("stator.polyfills.collectives.coalescing", coalescing);
   // The older names warn that they are old, and call the others.
-  constexpr std::pair<const char*, const char*> in_place[] = {
+  constexpr std::pair<const char*, const char*> kInPlace[] = {
       {"all_reduce", "all_reduce"},
       {"all_gather", "all_gather"},
       {"all_gather_single", "all_gather_single"},
@@ -165,7 +165,7 @@ void registerProcessGroups() {
       {"_reduce_scatter_base", "reduce_scatter_single"},
       {"all_to_all_single", "all_to_all_single"},
   };
-  for (const auto& [name, polyfill] : in_place)
+  for (const auto& [name, polyfill] : kInPlace)
     registerWholePolyfill((std::string("torch.distributed.distributed_c10d.") + name).c_str(),
                           (std::string("collectives.") + polyfill).c_str());
 }

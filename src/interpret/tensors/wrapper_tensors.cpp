@@ -243,7 +243,7 @@ Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   shapes::TensorMeta& meta = root.metas.back();
   meta.storage_id = storage;
   graph::Node* node = root.addInput(source, newRef(raw), &meta);
-  node->wrapper = fake;
+  node->wrapper = std::move(fake);
   node->location = tracer.location();
   node->scope = tracer.frames.innermost().scope;
   node->of_module = of_module;
