@@ -50,7 +50,7 @@ std::string sentence(const breaks::Plan& plan) {
   return text;
 }
 
-Ref<> callIn(const char* module_name, const char* name, Ref<> arguments) {
+Ref<> callIn(const char* module_name, const char* name, const Ref<>& arguments) {
   HookDisabledScope disabled;
   if (!arguments) return Ref<>();
   Ref<> module = stealRef(importModule(module_name));
@@ -70,7 +70,7 @@ Ref<> callReport(const char* name, const char* format, ...) {
   va_start(arguments, format);
   Ref<> tuple = stealRef(Py_VaBuildValue(format, arguments));
   va_end(arguments);
-  return callIn("stator._report", name, std::move(tuple));
+  return callIn("stator._report", name, tuple);
 }
 
 // What lies on the frame's value stack is named by what the program has written there: `f(x)` (line 3). A slot by its
@@ -83,7 +83,7 @@ std::string readable(StatorFrame* frame, const std::string& text) {
   for (size_t at = 0; info != nullptr && (at = text.find(kBegin, done)) != std::string::npos;) {
     const size_t end = text.find(kEnd, at);
     if (end == std::string::npos) break;
-    const int slot = std::atoi(text.c_str() + at + kBegin.size());
+    const int slot = static_cast<int>(std::strtol(text.c_str() + at + kBegin.size(), nullptr, 10));
     const bytecode::Instr* by = info->pushedBy(stator_frame_offset(frame), slot);
     const bool iterates = by != nullptr && by->opcode == GET_ITER;
     if (iterates) by = info->pushedBy(by->offset, slot);

@@ -144,9 +144,9 @@ std::string operatorName(PyObject* target, bool& in_place) {
   if (text.size() > 4 && text.starts_with("__") && text.ends_with("__")) {
     text = text.substr(2, text.size() - 4);
     if (text == "rmatmul") text = "matmul";
-    in_place = text.starts_with("i") && text != "index" && text != "invert";
+    in_place = text.starts_with('i') && text != "index" && text != "invert";
   } else {
-    in_place = text.ends_with("_");
+    in_place = text.ends_with('_');
   }
   return text;
 }
