@@ -177,3 +177,29 @@ def test_errors_name_the_programs_own_classes(expression):
     compiled = stator.compile(program, backend="eager")
     for value in (Text("ab"), Table(a=1), {"a": 1}, [1], Text("cd"), Table()):
         assert compiled(x, value)[1:] == program(x, value)[1:]
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize("kind", [int, float, str, complex])
+def test_which_of_equal_scalars_is_which_object(kind):
+    """Equal numbers and texts need not be one object, those that became symbols neither."""
+
+    def program(x, n, m, holder):
+        old = holder.value
+        return x + 1, n is m, old is n, old is not m, [n][0] is n, (m, n)[0] is n, (n, m)[1] is not holder.value
+
+    compiled = stator.compile(program, backend="eager", recompile_limit=200)
+    x, graphs = torch.ones(2), []
+    stop = stator.on_graph(lambda *_: graphs.append(1))
+    for number in (1000, 1000, 2000, 3000, 4000, 7):
+        n, other = kind(number), kind(str(number))
+        for first, second, held in itertools.product((n, other), repeat=3):
+            expected = program(x, first, second, Holder(held))[1:]
+            assert compiled(x, first, second, Holder(held))[1:] == expected, (number, first is second)
+    if callable(stop):
+        stop()
+    assert graphs

@@ -5,6 +5,7 @@
 #include "base/ref.h"
 #include "sources/source.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -36,6 +37,18 @@ class Identities {
     auto it = further_sources_.find(constant);
     return it == further_sources_.end() ? none : it->second;
   }
+  // The same of numbers and texts, all ways: which of two equal ones is which object is seldom asked.
+  void addScalar(PyObject* scalar, const sources::Source* source) {
+    scalars_.emplace_back(scalar, source);
+  }
+  std::vector<const sources::Source*> sourcesOfScalar(PyObject* scalar) const {
+    std::vector<const sources::Source*> found;
+    for (const auto& [known, source] : scalars_) {
+      if (known == scalar && std::find(found.begin(), found.end(), source) == found.end())
+        found.push_back(source);
+    }
+    return found;
+  }
   // The tuple that a trace works with, items of which are symbols, in place of the program's own.
   void setOriginal(PyObject* unpacked, PyObject* original) { originals_[unpacked] = original; }
   PyObject* originalOf(PyObject* object) const {
@@ -65,6 +78,7 @@ class Identities {
  private:
   Compared compared_;
   std::unordered_map<PyObject*, std::vector<const sources::Source*>> further_sources_;
+  std::vector<std::pair<PyObject*, const sources::Source*>> scalars_;  // their guards hold them
   std::unordered_map<PyObject*, PyObject*> originals_;
   std::unordered_set<PyObject*> code_constants_;
   // object -> itself, its address

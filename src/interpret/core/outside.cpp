@@ -52,6 +52,15 @@ bool isGuardedByAddress(PyObject* tensor) {
          PyUnicode_CompareWithASCIIString(found, "guarded") == 0;
 }
 
+// None, bools, and the numbers of which CPython makes one object each.
+bool isOneOfItsValue(PyObject* scalar) {
+  if (scalar == Py_None || PyBool_Check(scalar)) return true;
+  if (!PyLong_CheckExact(scalar)) return false;
+  int overflow = 0;
+  const long value = PyLong_AsLongAndOverflow(scalar, &overflow);
+  return overflow == 0 && value >= -5 && value <= 256;
+}
+
 Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (PyLong_CheckExact(raw)) {
     STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
@@ -61,6 +70,7 @@ Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
     STATOR_VALUE(symbol, floatFromOutside(tracer, raw, source));
     if (symbol) return symbol;
   }
+  if (!isOneOfItsValue(raw)) tracer.identities.addScalar(raw, source);
   tracer.world.guard(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
   return newRef(raw);
 }

@@ -37,6 +37,13 @@ class Sizes {
     auto it = outside_.find(source);
     return it == outside_.end() ? Ref<>() : it->second;
   }
+  // Where one of them came from; null for any other object.
+  const sources::Source* sourceOfNumber(PyObject* number) const {
+    for (const auto& [source, known] : outside_) {
+      if (known.get() == number) return source;
+    }
+    return nullptr;
+  }
   void setFromOutside(const sources::Source* source, Ref<> number) {
     outside_[source] = std::move(number);
   }

@@ -27,6 +27,7 @@ bool initTracer() {
   registerContainers();
   registerDictMethods();
   registerSetMethods();
+  registerAskedOnce();
   registerBuiltins();
   registerIterators();
   registerNamespaces();

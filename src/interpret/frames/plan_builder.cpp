@@ -11,6 +11,7 @@
 #include "interpret/core/trace_traceback.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/scalars.h"
+#include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::interpret {
@@ -154,6 +155,12 @@ Register PlanBuilder::build(PyObject* object) {
   }
   if (isTraceTraceback(object)) return fail(object);
   if (PyExceptionInstance_Check(object)) return exception(object);
+  if (PyType_Check(object) && sources::isShortLived(object)) {
+    // A class of a function's body that nobody read by a name (the owner that a descriptor is given): not held.
+    const Register result = add(PlanOp::kSource, object);
+    plan_.steps.back().source = t_.world.sources().pinned(object);
+    return result;
+  }
   if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) ||
       PyCode_Check(object) || (isEnumMember(object) && !madeHere(object)) ||
       type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||

@@ -30,84 +30,6 @@ namespace stator::interpret {
 
 namespace {
 
-// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing.
-// The result is an object that existed, in effect, before the trace.
-Out askOnce(Tracer& t, const Args& args, const char* path) {
-  for (PyObject* value : args.values) {
-    if (graph::isStandIn(value) || isTraceIterator(value))
-      return t.breakWith(Reason::kUnsupportedObject, path);
-    if (!PyCallable_Check(value) && !isNativeSafe(t, value))
-      return t.breakWith(Reason::kUnsupportedObject, path);
-  }
-  Ref<> result = stealRef(
-      PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
-  if (!result) return t.raiseCurrentError();
-  if (values::isScalar(result.get())) return result;
-  return fromOutside(t, result.get(), t.world.sources().pinned(result.get()));
-}
-
-// What the trace has made of a callable, or written to it, the real thing does not show, or shows half made.
-bool isAsOutside(Tracer& t, PyObject* callable) {
-  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
-  values::Info* info = t.values.find(callable);
-  if (info == nullptr || PyType_Check(callable)) return !isMadeClass(t, callable);
-  if (info->origin == values::Origin::kOutside)
-    return !info->dirty && !values::attributePart(info)->overlay;
-  if (!PyFunction_Check(callable)) return false;
-  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  for (PyObject* part : {function->func_defaults, function->func_kwdefaults}) {
-    if (part != nullptr && !isNativeSafe(t, part)) return false;
-  }
-  return function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0;
-}
-
-// What is asked about has to be the same at the next call. Functions that stay can be guarded; partials and other
-// objects from outside may hold anything then.
-bool staysTheSame(Tracer& t, PyObject* callable) {
-  if (PyMethod_Check(callable) && t.isMade(callable)) callable = PyMethod_GET_FUNCTION(callable);
-  values::Info* info = t.values.find(callable);
-  if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
-    return true;
-  if (!PyFunction_Check(callable)) return false;
-  // Another one may come with the next call, of the same code, which is guarded: what it was made with may be
-  // another's.
-  const auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (sources::isShortLived(callable) && function->func_defaults == nullptr &&
-      function->func_kwdefaults == nullptr && function->func_annotations == nullptr &&
-      function->func_dict == nullptr)
-    return true;
-  t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
-  return true;
-}
-
-Out signature(Tracer& t, const Args& args) {
-  if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
-      !isTraceIterator(args.values[0]) &&
-      (!isAsOutside(t, args.values[0]) || !staysTheSame(t, args.values[0])))
-    return t.breakWith(Reason::kUnsupportedObject, "inspect.signature");
-  return askOnce(t, args, "inspect.signature");
-}
-Out installedVersion(Tracer& t, const Args& args) {
-  return askOnce(t, args, "importlib.metadata.version");
-}
-// Where modules are looked for has to be as it was, and as it is.
-Out findSpec(Tracer& t, const Args& args) {
-  values::Info* system = t.values.find(torchObject("sys"));
-  if (system != nullptr && (system->dirty || system->overlay))
-    return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
-  for (const char* name : {"path", "meta_path", "path_hooks", "modules", "path_importer_cache"}) {
-    PyObject* place = PySys_GetObject(name);
-    values::Info* info = place != nullptr ? t.values.find(place) : nullptr;
-    if (info != nullptr && (info->dirty || info->overlay || info->appended))
-      return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
-  }
-  if (PyObject* path = PySys_GetObject("path"); path != nullptr && PyList_CheckExact(path)) {
-    STATOR_VALUE(places, fromOutside(t, path, t.world.sources().pinned(path)));
-    STATOR_VALUE(listed, contents(t, places.get()));
-  }
-  return askOnce(t, args, "importlib.util.find_spec");
-}
-
 // operator.itemgetter, attrgetter, methodcaller only keep references.
 Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
   for (PyObject* value : args.values) {
@@ -521,10 +443,7 @@ void registerLibrary() {
       {"bisect.insort_right", insortRight},
       {"json.dumps", jsonDumps},
       {"json.loads", jsonLoads},
-      {"inspect.signature", signature},
       {"inspect._shadowed_dict", shadowedDict},
-      {"importlib.util.find_spec", findSpec},
-      {"importlib.metadata.version", installedVersion},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"bisect.bisect_left", "bisect.bisect_right"}) allowSymbols(path);

@@ -4,6 +4,7 @@
 namespace stator::interpret {
 
 void allowSymbolsInHandlers();
+void registerAskedOnce();
 void registerBuiltins();
 void registerContainers();
 void registerDictMethods();

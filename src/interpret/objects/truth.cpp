@@ -164,8 +164,48 @@ Out truth(Tracer& tracer, PyObject* value) {
   return boolean(true);
 }
 
+namespace {
+
+// Where a number or text came from; empty: the trace made it, or it is one of the code's.
+std::vector<const Source*> originsOf(Tracer& tracer, PyObject* scalar) {
+  if (!symbolic::isSymbol(scalar)) return tracer.identities.sourcesOfScalar(scalar);
+  const Source* source = tracer.sizes.sourceOfNumber(scalar);
+  return source != nullptr ? std::vector{source} : std::vector<const Source*>();
+}
+
+// Equal numbers and texts from outside need not be one object, and are guarded to be what they are now. Null: at most
+// one of them is from there.
+Ref<> sameFromOutside(Tracer& tracer, PyObject* left, PyObject* right) {
+  const std::vector<const Source*> first = originsOf(tracer, left);
+  const std::vector<const Source*> second =
+      left == right ? std::vector<const Source*>() : originsOf(tracer, right);
+  if (left == right) {
+    for (size_t i = 1; i < first.size(); ++i)
+      tracer.world.guard(Guard{GuardKind::kSameAs, first[i], first[0]});
+    return newRef(Py_True);
+  }
+  if (first.empty() || second.empty()) return Ref<>();
+  if (!symbolic::isSymbol(left) && !symbolic::isSymbol(right) &&
+      (Py_TYPE(left) != Py_TYPE(right) || PyObject_RichCompareBool(left, right, Py_EQ) == 0))
+    return newRef(Py_False);  // as the guards of their values say
+  const Ref<> a = sources::read(*first[0], tracer.world.roots());
+  const Ref<> b = sources::read(*second[0], tracer.world.roots());
+  const bool one = a.get() == b.get();
+  const GuardKind kind = one ? GuardKind::kSameAs : GuardKind::kNotSameAs;
+  for (const Source* source : first) {
+    for (const Source* other : second) tracer.world.guard(Guard{kind, source, other});
+  }
+  return newRef(one ? Py_True : Py_False);
+}
+
+}  // namespace
+
 Out same(Tracer& tracer, PyObject* left, PyObject* right) {
   needStack();
+  if ((symbolic::isSymbol(left) || values::isScalar(left)) &&
+      (symbolic::isSymbol(right) || values::isScalar(right))) {
+    if (Ref<> known = sameFromOutside(tracer, left, right)) return known;
+  }
   left = tracer.identities.originalOf(left);
   right = tracer.identities.originalOf(right);
   if (left == right) {

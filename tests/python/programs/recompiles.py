@@ -860,3 +860,31 @@ def module_attribute_of_a_module_changes():
         return x * settings.scale
 
     return Case(f, vec()).then(lambda case: setattr(settings, "scale", 9))
+
+
+@program()
+def signature_of_a_function_that_changes():
+    import functools
+    import inspect
+
+    def plain(a: int, b=2, *, c=3):
+        return a
+
+    @functools.wraps(plain)
+    def around(*args):
+        return plain(*args)
+
+    def f(x):
+        try:
+            return x + 1, str(inspect.signature(plain)), str(inspect.signature(around))
+        except TypeError as error:
+            return x + 1, str(error)
+
+    return Case(f, vec()).then(
+        lambda case: setattr(plain, "__defaults__", (7,)),
+        lambda case: plain.__kwdefaults__.update(c=11),
+        lambda case: plain.__annotations__.update(a=str),
+        lambda case: setattr(plain, "__signature__", inspect.signature(lambda q: q)),
+        lambda case: setattr(plain, "__signature__", 34),
+        lambda case: delattr(around, "__wrapped__"),
+    )
