@@ -348,6 +348,26 @@ def test_an_unbacked_dim_takes_every_size(backend):
     assert _core.stats()["captures"] - before == 1
 
 
+@pytest.mark.parametrize("mark", [stator.mark_unbacked, stator.mark_dynamic])
+def test_the_symbols_of_sizes_are_inputs(mark):
+    """Passes over graphs look for the node that gives a symbol (torch.fx.passes.split_module)."""
+    seen = []
+
+    def backend(module, examples):
+        for node in module.graph.find_nodes(op="placeholder"):
+            value = node.meta["example_value"]
+            seen.append(
+                {str(size.node.expr) for size in (getattr(value, "shape", None) or [value]) if type(size) is not int}
+            )
+        return module.forward
+
+    x = torch.randn(6, 4)
+    mark(x, 0)
+    stator.compile(lambda x: x.sin() + 1, backend=backend, fullgraph=True)(x)
+    tensor, symbol = seen
+    assert tensor == symbol and len(symbol) == 1
+
+
 def test_a_branch_on_an_unbacked_dim_is_an_error_with_fullgraph():
     x = torch.randn(6, 4)
     stator.mark_unbacked(x, 0)

@@ -47,8 +47,7 @@ std::vector<int64_t> symbolsOf(const shapes::TensorMeta& meta) {
 bool isInput(Tracer& tracer, int64_t number) {
   const Expr* symbol = symbolic::symbol(number);
   return tracer.sizes.sources()[static_cast<size_t>(number)] != nullptr &&
-         (forExport() || tracer.sizes.environment().simplify(symbol) == symbol) &&
-         !tracer.sizes.environment().hasUnbacked(symbol);
+         (forExport() || tracer.sizes.environment().simplify(symbol) == symbol);
 }
 
 }  // namespace
