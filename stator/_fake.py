@@ -172,7 +172,7 @@ def _lies_elsewhere(env, mutates, written, aliases):
     """Whether the run wrote to one of those, or gave a view of one: which memory that is, is known only of tensors as
     they are."""
     if mutates and not written and env.set_apart:
-        return True
+        return True  # to whatever
     return not env.set_apart.isdisjoint(written) or not env.set_apart.isdisjoint(aliases)
 
 
@@ -183,6 +183,9 @@ def make_symbolic(all_facts, env, nonzeros):
     nonzeros: (number, text) of tensors of which is known how many elements are not 0.
     """
     env.set_apart = _set_apart(all_facts)
+    # A write to one of them is known by its number, and said of the first that lies in the same memory, as `call` does.
+    firsts: dict[int, int] = {}
+    env.first_of_memory = [firsts.setdefault(facts[12], number) for number, facts in enumerate(all_facts)]
     fakes = []
     for facts in all_facts:
         (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[
@@ -227,8 +230,9 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
         if any(len(row) == 1 and env.is_new(row[0]) for row in rows):
             return (DATA_DEPENDENT, "gives a number", None), [], [], []
         aliases = [row[2] for row in rows if len(row) > 1] + [number for number, _ in changed]
-        if _lies_elsewhere(env, mutates, written, aliases):
+        if _lies_elsewhere(env, mutates and not written, (), aliases):
             return None
+        written = tuple(sorted({env.first_of_memory[number] for number in written}))
         changed = [(number, env.facts(facts)) for number, facts in changed]
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
         conditions, found = env.new_conditions(), env.found()

@@ -388,6 +388,42 @@ def test_an_operator_without_results_says_what_it_writes(backend):
     assert FILLED == [16, 16, 24, 24, 31, 31]
 
 
+_LIBRARY.define("turn(Tensor(a!) x, Tensor(b!) y) -> ()")
+
+
+@torch.library.impl(_LIBRARY, "turn", "CPU")
+def _turn(x, y):
+    x.mul_(2)
+    y.add_(1)
+
+
+torch.library.register_fake("stator_sizes::turn", lambda x, y: None, lib=_LIBRARY)
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_operator_writes_to_parts_of_one_tensor(backend):
+    """As rotary embeddings do to queries and keys: the whole is written to, and sizes stay symbols."""
+
+    def f(x):
+        whole = x * 3
+        left, rest = whole.split([2, 4], dim=1)
+        torch.ops.stator_sizes.turn(rest[:, 1:3], left)
+        return whole + 1, left * 2
+
+    def g(x):
+        left, rest = x.split([2, 4], dim=1)
+        torch.ops.stator_sizes.turn(left, rest[:, 2:])
+        return x + 1
+
+    assert counted(lambda x: torch.cat(f(x), 1), [(torch.randn(n, 6),) for n in (16, 24, 31)], backend) == [1, 1, 0]
+    compiled = stator.compile(g, backend=backend)
+    for n in (16, 24, 31):
+        x = torch.randn(n, 6)
+        y = x.clone()
+        assert torch.equal(compiled(x), g(y)) and torch.equal(x, y)
+
+
 def test_an_operator_without_results_is_called_once():
     """What is called for its effect may do more than write what it says: a graph that raises behind it does not do it
     again."""
