@@ -27,12 +27,13 @@ import re
 import sys
 import tempfile
 import types
+from types import CodeType
 from typing import Any
 
 import torch
 from torch.utils import _pytree
 
-from stator import _backends, _caches, _compile, _core, _disk, _saved, exc
+from stator import _backends, _caches, _compile, _core, _disk, _logs, _saved, exc
 
 _KEY = _core.disk_digest(b"stator.aot_compile, 1")
 _MARKS = "_dynamo_"  # attributes of a tensor that say which of its sizes are dynamic
@@ -53,6 +54,18 @@ class InlinedSource:
 @dataclasses.dataclass
 class SourceInfo:
     inlined_sources: set[InlinedSource]
+
+
+@dataclasses.dataclass
+class Artifacts:
+    """What a compiled function is made of, under the names that TorchDynamo's has: vLLM asks a loaded one for what its
+    backend made."""
+
+    signature: inspect.Signature
+    compiled_fn: Any  # None: what inductor made is not had as one object
+    original_code: types.CodeType
+    source_info: SourceInfo
+    backend_name: str
 
 
 @dataclasses.dataclass
@@ -170,8 +183,14 @@ class CompiledAhead:
         scope = self._scope(args, kwargs)
         if self._file is None:
             self._marks = [(path, marks) for path, tensor in _tensors(scope) if (marks := _marks_of(tensor))]
-        with _marked(scope, self._marks):
-            served = _core.ahead(self._call, True, args, kwargs)
+        inlined: set[CodeType] = set()
+        _logs.inline_listeners.append(inlined.add)
+        try:
+            with _marked(scope, self._marks):
+                served = _core.ahead(self._call, True, args, kwargs)
+        finally:
+            _logs.inline_listeners.remove(inlined.add)
+        self._backend.sources |= {(code.co_filename, code.co_firstlineno) for code in inlined}
         if not served:
             raise RuntimeError(
                 f"aot_compile: nothing of {self._function!r} is captured, since its frame runs natively here"
@@ -209,6 +228,14 @@ class CompiledAhead:
             return self._file.source_info()
         code = self._function.__code__
         return SourceInfo(_inlined(self._backend.sources | {(code.co_filename, code.co_firstlineno)}))
+
+    @property
+    def _artifacts(self) -> Artifacts:
+        made = self._backend.kept or self._backend.made
+        return Artifacts(
+            inspect.signature(self._function), made[1] if made is not None else None, self._function.__code__,
+            self.source_info(), self._backend.compiler_name,
+        )  # fmt: skip
 
     def save_compiled_function(self, path: Any, external_data: dict[str, Any] | None = None) -> Saved:
         """Writes a file for load_compiled_function. external_data: objects that the function holds and that are not

@@ -6,6 +6,8 @@ import collections
 import functools
 import itertools
 import logging
+from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from stator import _compile_ids
@@ -87,6 +89,17 @@ def bytecode_hooks():
     return getattr(theirs, "_bytecode_hooks", None)
 
 
+inline_listeners: list[Callable[[CodeType], None]] = []  # told of each function that a capture inlines
+
+
+def inline_watcher() -> Any:
+    """What somebody has put in the place of InliningInstructionTranslator.inline_call_, to be told the same: vLLM keeps
+    what it compiled for as long as the files of these functions do not change. None: nobody has."""
+    theirs = loaded("torch._dynamo.symbolic_convert")
+    function = getattr(getattr(theirs, "InliningInstructionTranslator", None), "inline_call_", None)
+    return None if function is None or function.__module__ == theirs.__name__ else function
+
+
 def wanted_logs(code, offset):
     """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin, behind a break if the
     offset is not 0."""
@@ -108,6 +121,7 @@ def wanted_logs(code, offset):
         | (4096 if regions().isEnabledFor(logging.DEBUG) else 0)
         | (2048 if bytecode_hooks() else 0)
         | sum(16 << bit for bit, word in enumerate(TRACE_WORDS) if artifact(TRACE, word).isEnabledFor(logging.DEBUG))
+        | (32 if inline_listeners or inline_watcher() is not None else 0)  # trace_call
     )
 
 

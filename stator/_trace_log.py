@@ -3,9 +3,11 @@ form."""
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import linecache
+import logging
 import traceback
 from types import CodeType
 from typing import Any
@@ -63,12 +65,36 @@ def _marked(code: CodeType, offset: int) -> tuple[int, str]:
     return number, source  # nothing is marked where the whole line is meant
 
 
+class _Told(BaseException):
+    """Whoever watches has been told, and hands the call on."""
+
+
+class _Inlined:
+    """In the place of TorchDynamo's translator of an inlined call: there is its code, and nothing else to be had."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.f_code = code
+
+    def __getattr__(self, name: str) -> Any:
+        raise _Told
+
+
 def inlined(caller: CodeType, offset: int, callee: CodeType) -> None:
+    for listener in _logs.inline_listeners:
+        listener(callee)
+    watching = _logs.inline_watcher()
+    if watching is not None:
+        with contextlib.suppress(_Told):
+            watching(_Inlined(callee))
+    if not _logs.artifact(_logs.TRACE, "trace_call").isEnabledFor(logging.DEBUG):
+        return
     number, text = _marked(caller, offset)
     _say("trace_call", "TRACE inlined call %s from %s\n%s", callee.co_name, _header(caller, number), text)
 
 
 def node(code: CodeType, offset: int, target: Any) -> None:
+    if not _logs.artifact(_logs.TRACE, "trace_call").isEnabledFor(logging.DEBUG):
+        return
     number, text = _marked(code, offset)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
     _say("trace_call", "TRACE FX call %s from %s\n%s", name, _header(code, number), text)

@@ -404,6 +404,7 @@ def test_vllms_way_ahead_of_time(graphs, tmp_path):
     with open(tmp_path / "model", "rb") as file:
         loaded = torch.compiler.load_compiled_function(file, f_globals=Rows.forward.__globals__)
     assert any(source.module == __name__ for source in loaded.source_info().inlined_sources)
+    assert all(isinstance(one._artifacts.compiled_fn, Piecewise) for one in (ahead, loaded))
     loaded.disable_guard_check()
     for count in (7, 5):
         given = _rows(count)
