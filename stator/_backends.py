@@ -10,8 +10,9 @@ import os
 import sys
 import warnings
 
-from stator import _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _logs, _observe, config, exc
+from stator import _answers, _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _logs, _observe, config, exc
 from stator._loaded import loaded
+from stator.exc import nearest
 
 _own = {}
 _AUTO, _ALWAYS = (
@@ -21,10 +22,16 @@ _AUTO, _ALWAYS = (
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
+_ALL_BACKENDS = ("guard_filter_fn", "use_aoti", "regions")  # options that are not the backend's
+
+
 def _eager(graph_module, example_inputs, **options):
     """The captured graph as it is."""
-    for option in options:
-        warnings.warn(f"backend eager ignores {option}", stacklevel=2)
+    for option, value in options.items():
+        given = f" {sorted(map(str, value))}" if isinstance(value, dict) else ""
+        near = next(filter(None, (nearest(str(key), _ALL_BACKENDS) for key in value)), None) if given else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        warnings.warn(f"backend eager ignores {option}{given}{hint}", stacklevel=2)
     return graph_module.forward
 
 
@@ -155,7 +162,13 @@ class Backend:
             raise TypeError(f"options is a dict, not {type(options).__name__}")
         options = dict(options or {})
         self.guard_filter_fn = options.pop("guard_filter_fn", None)
+        if self.guard_filter_fn is not None and not callable(self.guard_filter_fn):
+            raise TypeError(f"options['guard_filter_fn'] is a callable, not {self.guard_filter_fn!r}")
         self.use_aoti = options.pop("use_aoti", False)
+        if self.use_aoti not in (True, False):
+            raise TypeError(f"options['use_aoti'] is True or False, not {self.use_aoti!r}")
+        if self.use_aoti and backend != "inductor":
+            _answers.once("options={'use_aoti': True}", "the backend is not inductor", "leave it out")
         self._regions = options.pop("regions", None)
         if self._regions is not None:
             self._regions = config.accept("regions", self._regions)

@@ -44,6 +44,11 @@ def compile(
         raise RuntimeError("mode and options exclude each other: give one of them")
     if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
         raise ValueError(f"recompile_limit is a positive int, not {recompile_limit!r}")
+    for argument, value in (("fullgraph", fullgraph), ("disable", disable), ("isolate_recompiles", isolate_recompiles)):
+        if value is not None and value not in (True, False):  # `"no"` would be yes
+            raise TypeError(f"{argument} is True or False, not {value!r}")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is a text, not {name!r}")
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
     if shapes_spec is not None:

@@ -201,6 +201,8 @@ def _explained(f, args, kwargs, stops=lambda error: False):
 def explain(f, *extra_args, **extra_kwargs):
     """explain(f)(*args, **kwargs) calls f once, captured afresh and run without a backend, and returns an
     Explanation."""
+    if not callable(f):
+        raise TypeError(f"explain takes a callable, not {type(f).__name__} ({f!r:.100})")
 
     @functools.wraps(f if inspect.isroutine(f) else type(f))
     def explained(*args, **kwargs):

@@ -42,6 +42,9 @@ def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize
     """Sizes of these dimensions (an int, or several) are dynamic from the first capture on, between min and max if
     given."""
     _check("mark_dynamic", t)
+    for which, bound in (("min", min), ("max", max)):
+        if bound is not None and not isinstance(bound, (int, torch.SymInt)):
+            raise TypeError(f"mark_dynamic: {_of(t, index)}: {which} is an int, not {bound!r}")
     if min is not None and max is not None and min > max:
         raise ValueError(f"mark_dynamic: {_of(t, index)}: min is {min}, and max is {max}")
     _add("mark_dynamic", t, "_dynamo_dynamic_indices", index)

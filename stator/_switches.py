@@ -5,7 +5,7 @@ import inspect
 import weakref
 from typing import Any
 
-from stator import _answers, _compile, _core, config, exc
+from stator import _answers, _backends, _compile, _core, config, exc
 from stator.polyfills.switches import error_on_graph_break as error_on_graph_break  # public from here
 
 _rules: dict[int, Any] = {}  # id(callable) -> (callable or weak reference, rule)
@@ -217,6 +217,8 @@ class _Disabler:
 def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
     """fn runs eagerly also where compiled code calls it; with recursive=False only fn itself does, not what it
     calls."""
+    if recursive not in (True, False):
+        raise TypeError(f"disable: recursive is True or False, not {recursive!r}")
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if recursive:
@@ -291,6 +293,8 @@ class set_stance:
             raise RuntimeError(f"unknown stance {stance!r}, there are {', '.join(_STANCES)}{_near(stance)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
+        if isinstance(force_backend, str):
+            _backends.lookup_backend(force_backend)  # an unknown one is an error here, and not at some later call
         if skip_guard_eval_unsafe:
             answer_unsafe_stance()
         self.stance = (stance, force_backend)

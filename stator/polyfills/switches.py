@@ -10,6 +10,8 @@ class error_on_graph_break:
     """As context manager or decorator: whether a graph break is an error here. fullgraph=True comes first."""
 
     def __init__(self, error_on_graph_break):
+        if error_on_graph_break not in (True, False):
+            raise TypeError(f"error_on_graph_break takes True or False, not {error_on_graph_break!r}")
         self.error = error_on_graph_break
         self.before = []
 

@@ -530,3 +530,59 @@ def test_every_variable_of_torchs_config_is_followed_or_answered(monkeypatch):
         stator.compile(lambda x: x, backend="eager")
     told = " ".join(str(one.message) for one in said)
     assert [variable for variable in _dynamo_settings.VARIABLES if f"{variable}=1" not in told] == []
+
+
+def test_who_watches_inlining_is_told(monkeypatch):
+    """vLLM keeps what it compiled for as long as these functions' files do not change."""
+    import torch._dynamo.symbolic_convert as theirs
+
+    kind, seen = theirs.InliningInstructionTranslator, []
+    before = kind.inline_call_
+
+    def watching(translator):
+        seen.append(translator.f_code)
+        return before(translator)
+
+    def inner(x):
+        return x + 1
+
+    monkeypatch.setattr(kind, "inline_call_", watching)
+    compiled = stator.compile(lambda x: inner(x) * 2, backend="eager")
+    assert torch.equal(compiled(X), (X + 1) * 2) and inner.__code__ in seen
+
+
+# ---- slips of the hand
+
+
+SLIPS = {
+    "fullgraph is True or False": lambda: stator.compile(len, fullgraph="no"),
+    "disable is True or False": lambda: stator.compile(len, disable="no"),
+    "isolate_recompiles is True or False": lambda: stator.compile(len, isolate_recompiles="no"),
+    "name is a text": lambda: stator.compile(len, name=3),
+    "options['guard_filter_fn'] is a callable": lambda: stator.compile(
+        torch.sin, backend="eager", options={"guard_filter_fn": 3}
+    ),
+    "options['use_aoti'] is True or False": lambda: stator.compile(
+        torch.sin, backend="eager", options={"use_aoti": "yes"}
+    ),
+    "min is an int": lambda: stator.mark_dynamic(torch.ones(4), 0, min="2"),
+    "recursive is True or False": lambda: stator.disable(len, recursive="no"),
+    "error_on_graph_break takes True or False": lambda: stator.error_on_graph_break("yes"),
+    "explain takes a callable": lambda: stator.explain(3),
+}
+
+
+@pytest.mark.parametrize("text", SLIPS)
+def test_an_argument_of_another_type_is_refused_by_its_name(text):
+    with pytest.raises(TypeError) as caught:
+        SLIPS[text]()
+    assert text in str(caught.value)
+
+
+def test_what_is_nearly_right_is_named():
+    with pytest.raises(stator.exc.InvalidBackend, match="Did you mean 'eager'"):
+        stator.set_stance("default", force_backend="egaer")
+    with pytest.warns(UserWarning, match="ignores options .'guard_filter'.; did you mean 'guard_filter_fn'"):
+        stator.compile(torch.sin, backend="eager", options={"guard_filter": None})(X)
+    with pytest.warns(UserWarning, match="use_aoti.*the backend is not inductor"):
+        stator.compile(torch.sin, backend="eager", options={"use_aoti": True})
