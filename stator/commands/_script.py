@@ -30,6 +30,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m SCRIPT")
     parser.add_argument("script", metavar="SCRIPT", help="a Python program that calls torch.compile or stator.compile")
     parser.add_argument("arguments", nargs="...", metavar="...", help="its arguments")
+    parser.set_defaults(own_options={option for action in parser._actions for option in action.option_strings})
 
 
 @contextlib.contextmanager
@@ -78,6 +79,9 @@ def run(arguments: Any, dry: bool = False) -> Run:
     from stator import _explain
 
     script = arguments.script
+    for given in arguments.arguments:
+        if given.partition("=")[0] in arguments.own_options:
+            print(f"stator: {given} behind {script} goes to the program; for Stator it comes before", file=sys.stderr)
     backend = "eager" if dry else arguments.backend
     _check(script, arguments.module, backend)
     stopped, status = "", 0

@@ -3,6 +3,7 @@
 Exit status: 0 all limits hold, 1 one does not (or the program itself failed), 2 the command could not run.
 """
 
+import argparse
 import json
 import sys
 
@@ -17,14 +18,33 @@ _LIMITS = {
 }
 
 
-def add_arguments(parser):
+def _add_limits(parser):
     for name, (option, kind, text) in _LIMITS.items():
         parser.add_argument(option, type=kind, dest=f"max_{name}", metavar="N", help=f"at most so many {text}")
+
+
+def add_arguments(parser):
+    _add_limits(parser)
     parser.add_argument("--json", action="store_true", help="figures, limits and verdict as JSON on the last line")
     _script.add_arguments(parser)
 
 
+def _take_limits_behind(arguments):
+    """`check SCRIPT --max-breaks 0`: no program has such options of its own. Those behind `--` are the program's all
+    the same."""
+    parser = argparse.ArgumentParser(prog="stator check", add_help=False, allow_abbrev=False)
+    _add_limits(parser)
+    given = arguments.arguments
+    end = given.index("--") if "--" in given else len(given)
+    found, rest = parser.parse_known_args(given[:end])
+    for name, limit in vars(found).items():
+        if limit is not None:
+            setattr(arguments, name, limit)
+    arguments.arguments = rest + given[end:]
+
+
 def main(arguments):
+    _take_limits_behind(arguments)
     limits = {name: getattr(arguments, f"max_{name}") for name in _LIMITS}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if not limits:

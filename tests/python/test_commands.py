@@ -152,6 +152,20 @@ def test_check(script, capsys, limits, status):
     assert set(verdict["over"]) <= set(verdict["limits"]) and bool(verdict["over"]) == bool(status)
 
 
+def test_options_behind_the_program(script, capsys):
+    path = script(PROGRAM + "\nimport sys\nprint(sys.argv[1:])\n")
+    assert commands.main(["check", path, "--mine", "--max-breaks", "0"]) == 1
+    said = capsys.readouterr()
+    assert "['--mine']" in said.out and "FAIL" in said.out and not said.err
+    with pytest.raises(SystemExit):
+        commands.main(["check", path, "--max-breaks", "none"])
+    assert "--max-breaks: invalid int value: 'none'" in capsys.readouterr().err
+    # Others are the program's, and it is said.
+    assert commands.main(["explain", path, "--json"]) == 0
+    said = capsys.readouterr()
+    assert "['--json']" in said.out and f"stator: --json behind {path} goes to the program" in said.err
+
+
 def test_check_fails_where_nothing_is_captured_or_the_program_fails(script, capsys):
     assert commands.main(["check", "--max-breaks", "0", script("print('plain')")]) == 1
     assert "nothing was captured" in capsys.readouterr().out
