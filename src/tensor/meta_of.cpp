@@ -61,7 +61,7 @@ shapes::TensorMeta metaOf(PyObject* object) {
   shapes::TensorMeta meta;
   meta.dtype = tensor.scalar_type();
   meta.device = tensor.device().type();
-  meta.device_index = tensor.device().index();
+  meta.device_index = static_cast<int16_t>(tensor.device().index());
   meta.layout = static_cast<int8_t>(tensor.layout());
   meta.requires_grad = tensor.requires_grad();
   meta.is_leaf = tensor.is_leaf();
@@ -111,7 +111,7 @@ bool readDevice(PyObject* object, DeviceType& type, int16_t& index) {
   if (!THPDevice_Check(object)) return false;
   const at::Device device = reinterpret_cast<THPDevice*>(object)->device;
   type = device.type();
-  index = device.index();
+  index = static_cast<int16_t>(device.index());
   return true;
 }
 
