@@ -202,6 +202,11 @@ Out makeMethod(Tracer& t, const Args& args) {
   bool fits = args.values.size() == 2 && args.keywordCount() == 0 &&
               PyCallable_Check(args.values[0]) && args.values[1] != Py_None;
   if (!fits) return t.breakWith(Reason::kCallsOutside, "types.MethodType()");
+  // Bound by C they would be of another type, which is what a trace takes them for.
+  if (Py_IS_TYPE(args.values[0], &PyMethodDescr_Type) ||
+      Py_IS_TYPE(args.values[0], &PyClassMethodDescr_Type) ||
+      Py_IS_TYPE(args.values[0], &PyWrapperDescr_Type))
+    return t.breakWith(Reason::kUnsupportedObject, "a method of a method in C");
   return stealRef(PyMethod_New(args.values[0], args.values[1]));
 }
 

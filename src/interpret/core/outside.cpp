@@ -257,6 +257,12 @@ PyTypeObject* typeOf(Tracer& tracer, PyObject* value) {
   if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
   if (isProxied(tracer, value)) return mappingProxyType();
+  if (PyMethod_Check(value) && tracer.sourceOf(value) == nullptr) {
+    // Methods in C, bound in the trace, are kept as methods of Python's.
+    PyTypeObject* of = Py_TYPE(PyMethod_GET_FUNCTION(value));
+    if (of == &PyMethodDescr_Type || of == &PyClassMethodDescr_Type) return &PyCFunction_Type;
+    if (of == &PyWrapperDescr_Type) return &_PyMethodWrapper_Type;
+  }
   return Py_TYPE(value);
 }
 

@@ -104,13 +104,6 @@ void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
   (void)typeLookup(tracer, type, names().dunder_getattr);
 }
 
-// Methods in C, bound in the trace, are kept as methods of Python's: this is the type that CPython has for them.
-PyTypeObject* boundType(PyObject* function) {
-  static PyTypeObject* const wrapper = Py_TYPE(PyObject_GetAttrString(Py_None, "__str__"));
-  if (Py_TYPE(function) == &PyWrapperDescr_Type) return wrapper;
-  return Py_TYPE(function) == &PyMethodDescr_Type ? &PyCFunction_Type : &PyMethod_Type;
-}
-
 // What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor,
 // later.
 void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
@@ -161,14 +154,21 @@ Out methodAttribute(Tracer& tracer, PyObject* object, PyObject* name) {
                                    tracer.world.child(SourceKind::kMethodFunc, source)));
     function = std::move(read);
   }
-  if (PyUnicode_Compare(name, names().func) == 0) return function;
+  PyTypeObject* type = typeOf(tracer, object);
+  const bool of_python = type == &PyMethod_Type;
+  if (of_python && PyUnicode_Compare(name, names().func) == 0) return function;
   // What methods can do themselves comes first: `m.__call__` is not its function's.
-  PyObject* own = _PyType_Lookup(boundType(function.get()), name);
+  PyObject* own = _PyType_Lookup(type, name);
   if (own != nullptr &&
       (Py_TYPE(own) == &PyWrapperDescr_Type || Py_TYPE(own) == &PyMethodDescr_Type))
     return stealRef(PyMethod_New(own, object));
   if (PyUnicode_Compare(name, names().dunder_class) == 0)
-    return newRef(reinterpret_cast<PyObject*>(boundType(function.get())));
+    return newRef(reinterpret_cast<PyObject*>(type));
+  if (!of_python && own == nullptr) return Ref<>();
+  const std::string_view text = utf8View(name).value_or("");
+  if (!of_python && text != "__name__" && text != "__doc__" && text != "__text_signature__" &&
+      text != "__objclass__")
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "of a method in C");
   return getAttrOrNull(tracer, function.get(), name);
 }
 

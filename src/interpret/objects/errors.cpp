@@ -283,6 +283,8 @@ Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
     if (!owner) throw PythonError();
     PyErr_Format(PyExc_AttributeError, "'%U' object has no attribute '%U'", owner.get(), name);
   } else {
+    // A method asks its function.
+    if (type == &PyMethod_Type) type = typeOf(tracer, PyMethod_GET_FUNCTION(object));
     PyErr_Format(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
   }
   return raiseAbout(tracer, object, name);

@@ -164,3 +164,35 @@ def or_into_a_proxy():
         return y, _error(change), _error(item), _error(delete), dict(view), view | {3: 4}
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def what_methods_in_c_are():
+    """Bound, they are no methods of Python's: their type, what they have and what they say that they have not."""
+    import types
+
+    names = ("__name__", "__self__", "__func__", "__doc__", "__call__", "__class__", "__code__", "foo")
+    kinds = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+
+    class Own:
+        def method(self):
+            pass
+
+    def has(bound):
+        out = [type(bound).__name__, *(isinstance(bound, kind) for kind in kinds)]
+        for name in names:
+            try:
+                out.append(type(getattr(bound, name)).__name__)
+            except AttributeError as error:
+                out.append(str(error))
+        return out
+
+    def f(x):
+        items = [1]
+        made = types.MethodType(list.append, items)
+        made(2)
+        y = x + 1
+        out = [has(items.append), has(x.add), has("a".join), has(items.__len__), has(Own().method), has(made)]
+        return y, out, items, items.append.__self__ is items
+
+    return Case(f, vec())
