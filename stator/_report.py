@@ -165,6 +165,14 @@ _PLACE = re.compile(r"(?P<root>[LG])\['(?P<name>[^']+)'\](?:\.(?P<attribute>\w+)
 _LOADS = {"L": ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF"), "G": ("LOAD_GLOBAL", "LOAD_NAME")}
 
 
+def _loaded(instruction, root):
+    """The names of variables whose values it puts on the stack, in this order: one instruction may load two."""
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    if root == "L" and instruction.opname.startswith("STORE_FAST_LOAD_FAST"):
+        return names[1:]
+    return names if instruction.opname.startswith(_LOADS[root]) and instruction.opname != "LOAD_FAST_AND_CLEAR" else ()
+
+
 def _used_at(code, reason, start=0):
     """The first line of the function, from this offset on, that reads what the reason is about, with its text; "" if
     there is none."""
@@ -174,14 +182,15 @@ def _used_at(code, reason, start=0):
     line = head = used = None
     before = False  # the instruction before this one loads the name
     for instruction in dis.get_instructions(code):
-        line = instruction.starts_line or line
+        line = instruction.positions.lineno or line
         if instruction.offset < start:
             continue
         if before and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval == found["attribute"]:
             used = line
             break
-        before = instruction.opname in _LOADS[found["root"]] and instruction.argval == found["name"]
-        if before and head is None:
+        loaded = _loaded(instruction, found["root"])
+        before = loaded[-1:] == (found["name"],)
+        if head is None and found["name"] in loaded:
             head = line
     line = used or head
     if line is None:

@@ -140,6 +140,21 @@ def test_the_limit_is_recorded():
     assert limit["limit"] == 2 and "mode" in limit["changes"][0]["text"] and "pass fewer of them" in limit["advice"]
 
 
+def two_of_a_line(x, y, module):
+    z = [k for k in (1, 2)]
+    w = x + y  # both
+    return w * len(z) + module.scale  # the attribute
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("L['x']", "both"), ("L['y']", "both"), ("L['module'].scale", "the attribute")]
+)
+def test_a_recompile_names_the_line_that_reads(place, words):
+    """An instruction may load two variables, and say in its own way where a line begins."""
+    used = stator._report._used_at(two_of_a_line.__code__, f"{place}.size(0): was 3, is 5")
+    assert used.startswith(f"test_report.py:{line_of(words)}: ")
+
+
 def test_other_threads_are_recorded_and_explain_works_meanwhile():
     compiled = stator.compile(lambda x: x * 3, backend="eager")
     with stator.report() as report:
