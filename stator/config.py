@@ -7,6 +7,7 @@ one is read too. Settings hold for the whole process and all of its threads.
 """
 
 import contextlib
+import difflib
 import functools
 import importlib
 import os
@@ -385,6 +386,12 @@ def _answer_variables():
         near = nearest(name, [*("STATOR_" + entry.upper() for entry in _ENTRIES), *others])
         hint = f"did you mean {near}?" if near else "stator.config.describe() names all there are"
         warnings.warn(f"the environment variable {name} is none of Stator's; {hint}", stacklevel=2)
+    # Torch's own variables are many, and nearly all are none of ours: only a letter or two may differ.
+    followed = [also for entry in _ENTRIES.values() for also in entry.also]
+    for name in os.environ:
+        if name.startswith(("TORCHDYNAMO_", "TORCH_COMPILE_")) and name not in followed:
+            for near in difflib.get_close_matches(name, followed, n=1, cutoff=0.95):
+                warnings.warn(f"the environment variable {name} is unknown; did you mean {near}?", stacklevel=2)
 
 
 _answer_variables()

@@ -345,6 +345,9 @@ def test_a_variable_that_is_none_of_stator_s():
     _, err = run("import stator", STATOR_STRCT="1", STATOR_TEST_OWN="1", STATOR_STRICT="1")
     assert "the environment variable STATOR_STRCT is none of Stator's; did you mean STATOR_STRICT?" in err
     assert err.count("Warning") == 1, err
+    _, err = run("import stator", TORCHDYNAMO_SUPRESS_ERRORS="1", TORCH_COMPILE_DEBUG_DIR="x", TORCHDYNAMO_OTHER="1")
+    assert "TORCHDYNAMO_SUPRESS_ERRORS is unknown; did you mean TORCHDYNAMO_SUPPRESS_ERRORS?" in err
+    assert err.count("Warning") == 1, err
 
 
 def test_debug_folder(tmp_path):
