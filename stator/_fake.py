@@ -184,7 +184,7 @@ def make_symbolic(all_facts, env, nonzeros):
     """
     env.set_apart = _set_apart(all_facts)
     # A write to one of them is known by its number, and said of the first that lies in the same memory, as `call` does.
-    firsts: dict[int, int] = {}
+    firsts = {}
     env.first_of_memory = [firsts.setdefault(facts[12], number) for number, facts in enumerate(all_facts)]
     fakes = []
     for facts in all_facts:
