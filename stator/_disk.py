@@ -16,6 +16,7 @@ import warnings
 import torch
 
 from stator import _build_info, _core, _cuda_kernels, _logs, _torch_versions, config
+from stator._loaded import loaded
 
 log = logging.getLogger("stator.cache")
 
@@ -197,10 +198,19 @@ def made_of(parts, place, title, key):
         facts = marshal.loads(parts[0])
         calls = [_call(parts, part, place) for part in facts["graphs"]]
         compiled = _inference(calls[0], facts) if len(calls) == 1 else _training(calls, facts)
+        _count(facts["graphs"])
     except Exception as error:
         return warn(f"{title} cannot be used ({type(error).__name__}: {error})")
     log.debug("found: %s", key)
     return compiled, facts["guards"], facts["conditions"], next(_logs.compile_ids)
+
+
+def _count(graphs):
+    """inductor's metrics count what comes from a file as what is made, as with inductor's own caches."""
+    metrics = loaded("torch._inductor.metrics")
+    for name, count in (row for graph in graphs for row in graph.get("metrics", {}).items()):
+        if hasattr(metrics, name):
+            setattr(metrics, name, getattr(metrics, name) + count)
 
 
 def _call(parts, graph, place):
@@ -210,13 +220,13 @@ def _call(parts, graph, place):
         # inductor's way of telling its kernels where a tensor's data is
         data_pointer = torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
         os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(data_pointer)
-    loaded = {}
+    objects = {}
     for name, part in graph["kernels"]:
-        if part not in loaded:
-            loaded[part] = _core.disk_kernel(parts[part], place)
-            if isinstance(loaded[part], str):
-                raise OSError(loaded[part])
-        space[name] = loaded[part]
+        if part not in objects:
+            objects[part] = _core.disk_kernel(parts[part], place)
+            if isinstance(objects[part], str):
+                raise OSError(objects[part])
+        space[name] = objects[part]
     for name, facts, part in graph["cuda"]:
         space[name] = _cuda_kernels.Kernel(facts, parts[part])
     exec(marshal.loads(parts[graph["code"]]), space)

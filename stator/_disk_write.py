@@ -243,6 +243,7 @@ class _Parts:
                 "kernels": [(name, self.add(kernels[name])) for name in source.kernels],
                 "extern": source.extern,
                 "aligned": (checked, [i for i in checked if i in graph.mutated_input_idxs]),
+                "metrics": {name: count for name, count in vars(graph.metrics_deltas).items() if type(count) is int},
             }
         )
 

@@ -224,6 +224,15 @@ def test_what_is_whole_loads(folder):
         assert callable(answer[0]) and not told
 
 
+def test_kernels_from_files_are_counted(folder):
+    """inductor's metrics go on as with its own caches."""
+    from torch._inductor import metrics
+
+    before = metrics.generated_kernel_count
+    assert all(load(file) is not None for file in files(folder))
+    assert metrics.generated_kernel_count >= before + len(files(folder))
+
+
 def test_every_byte_of_the_header_counts(folder):
     file = files(folder)[0]
     good = file.read_bytes()
