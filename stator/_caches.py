@@ -92,16 +92,19 @@ class _Kept:
             self.owners.popitem(last=False)
 
     def forget_dead(self):
-        for key, owner in list(self.owners.items()):
-            if owner[0]() is None:
+        # A list of the keys alone makes nothing at which the collector runs, whose callbacks take owners out.
+        for key in list(self.owners):
+            owner = self.owners.get(key)
+            if owner is not None and owner[0]() is None:
                 self.owners.pop(key, None)
 
     def age(self, phase, info):
         if phase != "start" or info["generation"] != 2:
             return
         self.forget_dead()
-        for key, owner in list(self.owners.items()):
-            if owner[2]:
+        for key in list(self.owners):
+            owner = self.owners.get(key)
+            if owner is not None and owner[2]:
                 owner[2] = False
             else:
                 self.owners.pop(key, None)

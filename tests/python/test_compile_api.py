@@ -978,3 +978,29 @@ def test_callables_that_have_no_code_of_the_program(function, arguments):
     assert len(graphs) == 1
     with pytest.raises(exc.Unsupported, match="fullgraph"):
         stator.compile(time.time, backend="eager", fullgraph=True)()
+
+
+def test_the_collector_may_take_owners_while_they_are_looked_through():
+    class Owner:
+        pass
+
+    kept, before = _caches._Kept(), gc.get_threshold()
+    gc.disable()
+    try:
+        owners = [Owner() for _ in range(60)]
+        for number, owner in enumerate(owners):
+            owner.itself = owner
+            gone = weakref.ref(owner, lambda _, key=number: kept.owners.pop(key, None))
+            kept.owners[number] = [gone, None, True]
+        pairs = [(number, None) for number in range(4000)]  # none are left that could be used again
+        gc.collect(0)
+        del owner
+        owners.clear()
+        gc.set_threshold(20, 0, 1000)
+        gc.enable()
+        kept.forget_dead()
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    gc.collect()
+    assert not kept.owners and pairs

@@ -261,7 +261,8 @@ PyTypeObject* typeOf(Tracer& tracer, PyObject* value) {
     // Methods in C, bound in the trace, are kept as methods of Python's.
     PyTypeObject* of = Py_TYPE(PyMethod_GET_FUNCTION(value));
     if (of == &PyMethodDescr_Type || of == &PyClassMethodDescr_Type) return &PyCFunction_Type;
-    if (of == &PyWrapperDescr_Type) return &_PyMethodWrapper_Type;
+    static PyTypeObject* const wrapper = Py_TYPE(PyObject_GetAttrString(Py_None, "__str__"));
+    if (of == &PyWrapperDescr_Type) return wrapper;
   }
   return Py_TYPE(value);
 }
