@@ -24,6 +24,7 @@ class Effects {
   struct LateCall {
     PyObject* function;  // borrowed: lives as long as the process
     std::vector<Ref<>> arguments;
+    bool changes_first = false;  // the first argument, in a way that the trace does not follow
   };
 
   // Writes so far to objects that are older than the call being folded.
@@ -38,6 +39,12 @@ class Effects {
   // Left to a function of a library, which runs none of the program's code.
   const std::vector<LateCall>& lateCalls() const { return late_calls_; }
   void callLate(LateCall call) { late_calls_.push_back(std::move(call)); }
+  bool changesLater(PyObject* object) const {
+    for (const LateCall& call : late_calls_) {
+      if (call.changes_first && call.arguments[0].get() == object) return true;
+    }
+    return false;
+  }
   // The same before all other effects: what was written before is asked for where one is noted, what is written behind
   // comes behind.
   const std::vector<LateCall>& firstCalls() const { return first_calls_; }

@@ -346,7 +346,8 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
                                                   args.values[0], entries.get(), nullptr));
   if (!found) return t.raiseCurrentError();
   t.effects.callLate({torchObject("weakref.WeakKeyDictionary.__setitem__"),
-                      {cache, newRef(args.values[0]), found}});
+                      {cache, newRef(args.values[0]), found},
+                      true});
   return found;
 }
 

@@ -107,7 +107,7 @@ Out setWeakDictItem(Tracer& t, const Args& args) {
   if (args.values.size() != 3 || !isPlainEntry(t, args))
     return t.breakWith(Reason::kCallsOutside, "weakref.WeakKeyDictionary.__setitem__");
   t.effects.callLate(
-      {setsItem(), {newRef(args.values[0]), newRef(args.values[1]), newRef(args.values[2])}});
+      {setsItem(), {newRef(args.values[0]), newRef(args.values[1]), newRef(args.values[2])}, true});
   return newRef(Py_None);
 }
 

@@ -324,6 +324,8 @@ void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
 }
 
 Out getAttr(Tracer& tracer, PyObject* object, PyObject* name) {
+  if (tracer.effects.changesLater(object))
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "of an object that was changed before");
   Out found = getAttrOrNull(tracer, object, name);
   if (found.flow() == Flow::kRaise) nameAttribute(tracer, object, name);
   if (found.flow() == Flow::kEntered)

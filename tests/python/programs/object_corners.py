@@ -829,6 +829,22 @@ def weak_dict_entries_of_given_objects():
     return Case(f, vec(), a).then(forget, other).watching(counts)
 
 
+@program
+def weak_dict_read_by_its_own_dict():
+    class A:
+        pass
+
+    counts, kept = weakref.WeakKeyDictionary(), []
+
+    def f(x):
+        new = A()
+        counts[new] = 1
+        kept.append(new)
+        return x + len(counts.data) + sum(counts.data.values()), [key() is new for key in counts.data]
+
+    return Case(f, vec()).watching(counts)
+
+
 @program(full=1)
 def singledispatch_registered_later():
     @functools.singledispatch
