@@ -22,6 +22,9 @@ Out withElement(Tracer& t, const Args& args, const char* method) {
   Args plain = args;
   if (symbolic::isSymbol(args.values[1]))
     plain.values[1] = t.world.keep(concrete(t, args.values[1]));
+  // What is looked for may be a set, which stands for the frozenset of its elements.
+  if (method != std::string_view("add") && PySet_Check(plain.values[1]))
+    return t.breakWith(Reason::kUnsupportedObject, "a set as an element that is looked for");
   STATOR_FLOW(requireHashable(t, plain.values[1]));
   return onContents<writes>(t, plain, method, false);
 }

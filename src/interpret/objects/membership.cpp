@@ -81,6 +81,9 @@ Out containerContains(Tracer& tracer, PyObject* container, PyObject* item) {
   }
   STATOR_VALUE(items, contents(tracer, container));
   if (PyAnySet_Check(container)) {
+    // It stands for the frozenset of its elements.
+    if (PySet_Check(item))
+      return tracer.breakWith(Reason::kUnsupportedObject, "a set as an element that is looked for");
     STATOR_FLOW(requireHashable(tracer, item));
     return withOwnKeys(tracer, nullptr, [&](PyObject*) -> PyObject* {
       int found = PySet_Contains(items.get(), item);

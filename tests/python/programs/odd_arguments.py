@@ -413,3 +413,23 @@ def what_tensor_operations_refuse():
         return y, out
 
     return Case(f, vec(), vec())
+
+
+@program(min_ops=1)
+def sets_that_are_looked_for_in_sets():
+    """A set stands for the frozenset of its elements there."""
+
+    def f(x, known):
+        y = x + 1
+        out = [
+            _result(lambda: known.remove({0})),
+            _result(lambda: known.discard({0})),
+            _result(lambda: {0} in known),
+            _result(lambda: {1} in known),
+            _result(lambda: {1}.remove({0})),
+            _result(lambda: {frozenset([0])}.remove({0})),
+            _result(lambda: known.add({0})),
+        ]
+        return y, out
+
+    return Case(f, vec(), {2, frozenset([1])})
