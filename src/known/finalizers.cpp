@@ -112,6 +112,8 @@ class Contents {
     return stator_is_user_class(type) || type == &PyList_Type || type == &PyTuple_Type ||
            type == &PyDict_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
            type == &PyMethod_Type || type == &PyCFunction_Type || type == &PyCell_Type ||
+           type == &PyDictProxy_Type || type == &PyDictKeys_Type || type == &PyDictValues_Type ||
+           type == &PyDictItems_Type || (type->tp_iternext != nullptr && !PyGen_Check(holder)) ||
            std::string_view(type->tp_name) == "functools.partial";
   }
   bool holds(PyObject* value) {

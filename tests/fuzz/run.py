@@ -75,12 +75,15 @@ class Judge:
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
         ):  # what programs print outside of the observed calls
-            program = load(source_of(seed, self.generator, self.backend) if source is None else source, str(seed))
             doubtful = source is not None or self.generator != "python"
+            text = source_of(seed, self.generator, self.backend) if source is None else source
             try:
+                program = load(text, str(seed))
                 if doubtful and self.frontend_name != "eager" and compare(program, frontend("eager")).differences:
                     return []  # it does not agree with itself, or made smaller no longer
             except Exception:
+                if not doubtful:
+                    raise
                 return []  # it cannot be made: a step of it fails
             found = compare(program, self._frontend, fresh_calls=2, repeated_calls=1).differences
             return self._ours(program, found) if self.backend and found else found

@@ -64,15 +64,26 @@ bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
   return true;
 }
 
-// enumerate, zip, map and the like hold the generator that they take from.
-bool holdsGenerator(Tracer& tracer, PyObject* value, int depth) {
+bool frameHolds(Tracer& tracer, PyObject* value) {
+  const auto& frames = tracer.frames.all();
+  const auto is_value = [&](const Ref<>& held) { return held.get() == value; };
+  return std::any_of(frames.begin(), frames.end(), [&](const auto& frame) {
+    return std::any_of(frame->slots.begin(), frame->slots.end(), is_value) ||
+           std::any_of(frame->stack.begin(), frame->stack.end(), is_value);
+  });
+}
+
+// Iterators hold what they take from: a generator, or a list whose items' end is noticed.
+bool holdsNoticed(Tracer& tracer, PyObject* value, int depth) {
   const auto* held = asTraceIterator(value)->sources;
   if (held == nullptr || depth > 8) return false;
   for (const Ref<>& source : *held) {
     PyObject* object = source.get();
     if (object == nullptr) continue;
-    if (isTraceIterator(object) ? holdsGenerator(tracer, object, depth + 1)
-                                : PyGen_CheckExact(object) && !isHeldElsewhere(tracer, object))
+    if (isTraceIterator(object) ? holdsNoticed(tracer, object, depth + 1)
+        : PyGen_CheckExact(object)
+            ? !isHeldElsewhere(tracer, object)
+            : !frameHolds(tracer, object) && dropRunsUserCode(tracer, object))
       return true;
   }
   return false;
@@ -93,7 +104,7 @@ bool callerHolds(Tracer& tracer, PyObject* value) {
 
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
-  if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
+  if (isTraceIterator(value)) return holdsNoticed(tracer, value, 0);
   // The cheap questions first: a look into a module's contents costs as much as the capture of a small layer.
   if (isHeldElsewhere(tracer, value) || callerHolds(tracer, value)) return false;
   const known::KeptByTrace kept{

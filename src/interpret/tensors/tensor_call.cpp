@@ -270,6 +270,17 @@ Out TensorCall::withKnownSizes() {
   return Ref<>();
 }
 
+// An argument is of a class of its own, and the graph has what it is made of: an error would name that.
+bool TensorCall::classIsLost() const {
+  for (size_t i = 0; i < args_.values.size(); ++i) {
+    PyObject* value = args_.values[i];
+    if (!graph::isStandIn(value) && !symbolic::isSymbol(value) &&
+        Py_TYPE(value) != Py_TYPE(now_[i]))
+      return true;
+  }
+  return false;
+}
+
 Out TensorCall::withoutAnswer() {
   using shapes::Status;
   if (answer_.status == Status::kWarns)
@@ -328,7 +339,7 @@ Out TensorCall::withoutAnswer() {
     if (value) return value;
   }
   const std::string why = answer_.why;
-  if (raises && facts_ == nullptr && remember_ && !request_.wrapped &&
+  if (raises && facts_ == nullptr && remember_ && !request_.wrapped && !classIsLost() &&
       (op_ == graph::Op::kCallMethod || op_ == graph::Op::kCallFunction)) {
     STATOR_VALUE(none, tensorError(tracer_, target_, args_, now_));
   }

@@ -41,6 +41,7 @@ class TensorCall {
   void askWrappers(std::optional<tensor::TorchFunctionPause>& handlers_ran);
   // No answer: what the program gets instead, if there is a way; ok with null: none.
   Out withoutAnswer();
+  bool classIsLost() const;
   Out withNumbers();
   Out withKnownSizes();
   // ---- whether it may be in this graph (tensor_call_checks.cpp)

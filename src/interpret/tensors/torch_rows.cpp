@@ -59,7 +59,11 @@ Out setGradEnabled(Tracer& t, const Args& args) {
 
 Out isTensor(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "is_tensor");
-  return newRef(graph::isStandIn(args.values[0]) ? Py_True : Py_False);
+  if (graph::isStandIn(args.values[0])) return newRef(Py_True);
+  Args asked;
+  asked.values = {args.values[0], reinterpret_cast<PyObject*>(tensorType())};
+  asked.positional = 2;
+  return t.above.callNested(builtinFunction("isinstance"), asked);
 }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }

@@ -236,3 +236,82 @@ def descriptor_of_a_class_made_in_the_call():
         return y, Signed().sign
 
     return Case(f, vec())
+
+
+def _ended_by(holding):
+    """`holding(one)` makes what alone holds an object whose end is noticed."""
+
+    def make():
+        log = []
+
+        class Noticed:
+            def __del__(self):
+                log.append("gone")
+
+        def f(x):
+            held = holding(Noticed())
+            x = x + 1
+            held = None
+            log.append("after")
+            return x * 2, held
+
+        return Case(f, vec()).logging(log)
+
+    make.__name__ = make.__qualname__ = holding.__name__
+    return program()(make)
+
+
+@_ended_by
+def end_by_an_iterator(one):
+    return iter([one])
+
+
+@_ended_by
+def end_by_an_iterator_that_goes_backwards(one):
+    return reversed([one])
+
+
+@_ended_by
+def end_by_a_zip(one):
+    return zip([one], [1], strict=True)
+
+
+@_ended_by
+def end_by_a_map(one):
+    return map(str, (one,))
+
+
+@_ended_by
+def end_by_an_iterator_over_keys(one):
+    return iter({one: 1})
+
+
+@_ended_by
+def end_by_a_view_of_items(one):
+    return {1: one}.items()
+
+
+@_ended_by
+def end_by_an_enumeration(one):
+    return enumerate((0, one))
+
+
+@program()
+def end_by_a_loop_over_a_list():
+    log = []
+
+    class Noticed:
+        def __init__(self, n):
+            self.n = n
+
+        def __del__(self):
+            log.append(("gone", self.n))
+
+    def f(x):
+        for one in [Noticed(1), Noticed(2)]:
+            log.append(one.n)
+            x = x + one.n
+        log.append("after")
+        return x * 2
+
+    return Case(f, vec()).logging(log)

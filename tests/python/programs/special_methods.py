@@ -532,3 +532,20 @@ def numbers_whose_class_reads_attributes_beside_tensors():
 
     case = Case(f, vec(), _AnswersAll(3))
     return case.then_call(vec(), _AnswersNothing(3)).then_call(vec(), _ReadsItself(3))
+
+
+@program()
+def is_tensor_asks_for_the_class():
+    log = []
+
+    class Watched:
+        def __getattribute__(self, name):
+            log.append(name)
+            return super().__getattribute__(name)
+
+    watched = Watched()
+
+    def f(x):
+        return x + 1, torch.is_tensor(watched), torch.is_tensor(x)
+
+    return Case(f, vec()).logging(log)
