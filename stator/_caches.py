@@ -1,8 +1,8 @@
 """Which cache a compile call gets: equal arguments share one, so that twenty equal layers compiled one by one are
 captured once.
 
-A cache is owned by the compiled objects that use it, and kept for the plain functions and modules that were compiled
-lately. The registry holds it weakly: with the last of them goes the cache, with its entries.
+A cache is owned by the compiled objects that use it, and kept for the plain functions that were compiled lately. The
+registry holds it weakly: with the last of them goes the cache, with its entries.
 """
 
 import collections
@@ -12,8 +12,6 @@ import threading
 import types
 import weakref
 from typing import Any
-
-import torch
 
 from stator import _core, _logs
 
@@ -59,8 +57,8 @@ def cache_for(settings):
 
 
 class _Kept:
-    """The captures of a function or module that lives, while no compiled object of it does: `stator.compile(f)(x)` in a
-    loop captures once.
+    """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop
+    captures once.
 
     The garbage collector does not see a function that its own captures hold. So the latest are kept, and of these only
     what was asked for since the full collection before the last.
@@ -69,21 +67,18 @@ class _Kept:
     MOST = 64
 
     def __init__(self):
-        # a function's or module's id and its cache's -> [the function or module, weakly; a compiled object of the code
-        # that is called, which does not know them; whether it was asked for since the last full collection]
+        # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does
+        # not know the function; whether it was asked for since the last full collection]
         self.owners = collections.OrderedDict()
 
-    def add(self, owner, code, cache):
-        key = (id(owner), id(cache))
+    def add(self, function, cache):
+        key = (id(function), id(cache))
         found = self.owners.get(key)
-        if found is None or found[0]() is not owner or found[1].__code__ is not code:
-            empty = tuple(types.CellType() for _ in code.co_freevars)
-            hollow = types.FunctionType(code, {}, None, None, empty)
-            # Where the last reference to an object runs code, captures leave it to the program; a module's captures go
-            # with the next look at it.
-            gone = None if isinstance(owner, torch.nn.Module) else lambda _: self.owners.pop(key, None)
-            self.owners[key] = found = [weakref.ref(owner, gone), _core.CompiledFunction(hollow, cache), True]
-            self.forget_dead()
+        if found is None or found[0]() is not function or found[1].__code__ is not function.__code__:
+            empty = tuple(types.CellType() for _ in function.__code__.co_freevars)
+            hollow = types.FunctionType(function.__code__, {}, None, None, empty)
+            gone = weakref.ref(function, lambda _: self.owners.pop(key, None))
+            self.owners[key] = found = [gone, _core.CompiledFunction(hollow, cache), True]
             if self.age not in gc.callbacks:
                 gc.callbacks.append(self.age)
         found[2] = True
@@ -91,17 +86,10 @@ class _Kept:
         while len(self.owners) > self.MOST:
             self.owners.popitem(last=False)
 
-    def forget_dead(self):
-        # A list of the keys alone makes nothing at which the collector runs, whose callbacks take owners out.
-        for key in list(self.owners):
-            owner = self.owners.get(key)
-            if owner is not None and owner[0]() is None:
-                self.owners.pop(key, None)
-
     def age(self, phase, info):
         if phase != "start" or info["generation"] != 2:
             return
-        self.forget_dead()
+        # A list of the keys alone makes nothing at which the collector runs, whose callbacks take owners out.
         for key in list(self.owners):
             owner = self.owners.get(key)
             if owner is not None and owner[2]:
@@ -116,13 +104,10 @@ _kept = _Kept()
 
 
 def keep(function, cache):
-    """The cache stays while the function does, or the module whose method it is."""
-    owner = called = function
-    if type(function) is types.MethodType and isinstance(function.__self__, torch.nn.Module):
-        owner, called = function.__self__, function.__func__
-    if type(called) is types.FunctionType and not cache.settings.isolate_recompiles:
+    """The cache stays while the function does."""
+    if type(function) is types.FunctionType and not cache.settings.isolate_recompiles:
         with _lock:
-            _kept.add(owner, called.__code__, cache)
+            _kept.add(function, cache)
 
 
 def forget_kept():
