@@ -22,8 +22,6 @@ namespace stator::interpret {
 
 namespace {
 
-Ref<> none() { return newRef(Py_None); }
-
 // What the trace keeps of a dict from outside is a plain one, which knows neither the class nor the factory.
 template <bool ordered>
 Out classCopy(Tracer& t, const Args& args) {
@@ -120,7 +118,7 @@ Out dictItems(Tracer& t, const Args& args) { return onContents<false>(t, args, "
 Out dictUpdateMethod(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "update");
   STATOR_FLOW(dictUpdate(t, args.values[0], args.withoutFirst()));
-  return none();
+  return newRef(Py_None);
 }
 
 // Unlike a dict's, it goes through a subclass's __setitem__.
