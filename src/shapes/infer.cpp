@@ -32,8 +32,8 @@ Engine& engine() {
 }
 
 bool inferByRules(PyObject* target, Workspace& workspace, const State& state, Inferred& out) {
-  const Rules* rules = rulesOf(target);
-  if (rules == nullptr || !takesCall(target, workspace)) return false;
+  Rules* rules = rulesOf(target);
+  if (rules == nullptr || !takesCall(target, *rules, workspace)) return false;
   if (state.autocast_cpu || state.autocast_cuda) {
     const Cast cast = castOf(target, *rules->rows.front().row, workspace, state);
     if (cast == Cast::kUnknown) return false;

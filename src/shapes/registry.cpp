@@ -112,13 +112,12 @@ bool initRegistry() {
   return all.methods != nullptr;
 }
 
-const Rules* rulesOf(PyObject* target) {
+Rules* rulesOf(PyObject* target) {
   const auto found = registry().rules.find(target);
   return found == registry().rules.end() ? nullptr : &found->second;
 }
 
-bool takesCall(PyObject* target, const Workspace& workspace) {
-  Rules& rules = registry().rules.at(target);
+bool takesCall(PyObject* target, Rules& rules, const Workspace& workspace) {
   if (rules.is_method && (workspace.positional().empty() || !workspace.positional()[0].isTensor()))
     return false;
   if (!rules.declaration) rules.declaration = declarationOf(target);

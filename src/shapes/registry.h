@@ -26,9 +26,9 @@ struct Rules {
 };
 
 bool initRegistry();  // false with a Python error set
-const Rules* rulesOf(PyObject* target);
+Rules* rulesOf(PyObject* target);
 // Whether eager takes a call with these arguments, as far as the declaration says.
-bool takesCall(PyObject* target, const Workspace& workspace);
+bool takesCall(PyObject* target, Rules& rules, const Workspace& workspace);
 // For a str: the attribute of torch.Tensor with that name (borrowed, kept); otherwise the target itself. Null: there is
 // none.
 PyObject* resolveTarget(PyObject* target);

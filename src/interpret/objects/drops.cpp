@@ -64,10 +64,12 @@ bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
   return true;
 }
 
-bool frameHolds(Tracer& tracer, PyObject* value) {
+// Whether a frame of the trace holds it: any, or one of the innermost frame's callers, which go on holding it.
+bool frameHolds(Tracer& tracer, PyObject* value, bool callers_alone) {
   const auto& frames = tracer.frames.all();
   const auto is_value = [&](const Ref<>& held) { return held.get() == value; };
-  return std::any_of(frames.begin(), frames.end(), [&](const auto& frame) {
+  const auto end = callers_alone && !frames.empty() ? frames.end() - 1 : frames.end();
+  return std::any_of(frames.begin(), end, [&](const auto& frame) {
     return std::any_of(frame->slots.begin(), frame->slots.end(), is_value) ||
            std::any_of(frame->stack.begin(), frame->stack.end(), is_value);
   });
@@ -83,21 +85,10 @@ bool holdsNoticed(Tracer& tracer, PyObject* value, int depth) {
     if (isTraceIterator(object) ? holdsNoticed(tracer, object, depth + 1)
         : PyGen_CheckExact(object)
             ? !isHeldElsewhere(tracer, object)
-            : !frameHolds(tracer, object) && dropRunsUserCode(tracer, object))
+            : !frameHolds(tracer, object, false) && dropRunsUserCode(tracer, object))
       return true;
   }
   return false;
-}
-
-// A caller of the innermost frame holds it too, and goes on holding it.
-bool callerHolds(Tracer& tracer, PyObject* value) {
-  const auto& frames = tracer.frames.all();
-  const auto is_value = [&](const Ref<>& held) { return held.get() == value; };
-  return std::any_of(frames.begin(), frames.empty() ? frames.end() : frames.end() - 1,
-                     [&](const auto& frame) {
-                       return std::any_of(frame->slots.begin(), frame->slots.end(), is_value) ||
-                              std::any_of(frame->stack.begin(), frame->stack.end(), is_value);
-                     });
 }
 
 }  // namespace
@@ -106,7 +97,7 @@ bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   if (isTraceIterator(value)) return holdsNoticed(tracer, value, 0);
   // The cheap questions first: a look into a module's contents costs as much as the capture of a small layer.
-  if (isHeldElsewhere(tracer, value) || callerHolds(tracer, value)) return false;
+  if (isHeldElsewhere(tracer, value) || frameHolds(tracer, value, true)) return false;
   const known::KeptByTrace kept{
       [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
       [&](PyObject* object) {
