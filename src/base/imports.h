@@ -5,6 +5,14 @@
 
 namespace stator {
 
+// A module that somebody has imported; null without an error: nobody has.
+inline Ref<> loadedModule(const char* name) {
+  const Ref<> text = stealRef(PyUnicode_FromString(name));
+  Ref<> found = text ? stealRef(PyImport_GetModule(text.get())) : Ref<>();
+  PyErr_Clear();
+  return found;
+}
+
 // New reference. PyImport_ImportModule takes __import__ from the builtins of the frame that runs, which may be the
 // program's and have none (a named tuple's __new__) or another.
 inline PyObject* importModule(const char* name) {

@@ -48,17 +48,13 @@ std::vector<LaterRow>& later() {
   return *rows;
 }
 
-bool isLoaded(const std::string& module) {
-  Ref<> name = stealRef(PyUnicode_FromString(module.c_str()));
-  Ref<> loaded = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
-  PyErr_Clear();
-  return static_cast<bool>(loaded);
+// Whether the module that it is in has been.
+bool isLoaded(const std::string& path) {
+  return static_cast<bool>(loadedModule(path.substr(0, path.rfind('.')).c_str()));
 }
 
-std::string moduleOf(const std::string& path) { return path.substr(0, path.rfind('.')); }
-
 void registerNowOrLater(const char* path, CallRow row) {
-  if (std::string_view(path).starts_with("stator.") && !isLoaded(moduleOf(path))) {
+  if (std::string_view(path).starts_with("stator.") && !isLoaded(path)) {
     later().push_back({path, row});
   } else {
     registerRow(resolve(path), row);
@@ -82,7 +78,7 @@ bool isOurs(PyObject* callable) {
 
 // Registers what has been loaded since. Whether there was anything.
 bool catchUp() {
-  auto waits = [](const LaterRow& row) { return !isLoaded(moduleOf(row.path)); };
+  auto waits = [](const LaterRow& row) { return !isLoaded(row.path); };
   auto ready = std::stable_partition(later().begin(), later().end(), waits);
   std::vector<LaterRow> now(ready, later().end());
   later().erase(ready, later().end());
@@ -141,7 +137,7 @@ void registerHandler(const char* path, CallHandler handler) {
 }
 void allowSymbols(const char* path) {
   for (LaterRow& row : later()) row.row.takes_symbols |= row.path == path;
-  if (std::string_view(path).starts_with("stator.") && !isLoaded(moduleOf(path))) return;
+  if (std::string_view(path).starts_with("stator.") && !isLoaded(path)) return;
   auto found = rows().find(resolve(path));
   if (found != rows().end()) found->second.takes_symbols = true;
 }

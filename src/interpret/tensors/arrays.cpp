@@ -4,6 +4,7 @@
 #include "interpret/tensors/arrays.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/text.h"
 #include "interpret/core/known.h"
@@ -206,13 +207,6 @@ Out arrayDrawn(Tracer& tracer, PyObject* seen, const Source* source) {
 
 namespace {
 
-Ref<> loaded(const char* module) {
-  Ref<> name = stealRef(PyUnicode_FromString(module));
-  Ref<> found = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
-  PyErr_Clear();
-  return found;
-}
-
 bool isOfNumpy(PyObject* member) {
   if (std::string_view(Py_TYPE(member)->tp_name).starts_with("numpy.")) return true;
   static PyObject* const name = PyUnicode_InternFromString("__module__");
@@ -225,7 +219,7 @@ bool isOfNumpy(PyObject* member) {
 // The functions of one module of NumPy's, as soon as the program has loaded it; true when that is done. What is there
 // already: to ask for the others would load whole packages.
 bool registerFunctions(const char* path) {
-  Ref<> module = loaded(path);
+  Ref<> module = loadedModule(path);
   if (!module) return false;
   std::string prefix = "np:";
   if (std::string_view(path) != "numpy") prefix += std::string(path + std::strlen("numpy.")) + ".";
@@ -271,7 +265,7 @@ void registerArrays() {
   static bool linalg = false, fft = false, random = false;
   if (!linalg) linalg = registerFunctions("numpy.linalg");
   if (!fft) fft = registerFunctions("numpy.fft");
-  if (!random && loaded("numpy.random")) {
+  if (!random && loadedModule("numpy.random")) {
     registerNumpyRandom();
     random = true;
   }
