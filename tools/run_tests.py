@@ -45,7 +45,8 @@ class Run:
         if self.pid == 0:
             os.dup2(self.output, 1)
             os.dup2(self.output, 2)
-            sys.path[0] = str(ROOT)  # as `python -m pytest` has it
+            if not sys.flags.safe_path:  # else this is the first of PYTHONPATH, the package of a pair of versions
+                sys.path[0] = str(ROOT)  # as `python -m pytest` has it
             arguments = ["-q", "--no-header", file]
             if mode is not None:
                 os.environ["STATOR_BREAK_EVERY"] = mode
