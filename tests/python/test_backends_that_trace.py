@@ -54,6 +54,20 @@ def divides_before_a_write(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def view_of_what_was_resized(x: torch.Tensor) -> torch.Tensor:
+    y = (x + 1).new()
+    y.resize_as_(x)
+    y.copy_(x)
+    y[:1].add_(1)
+    return y * 2
+
+
+def row_of_what_was_empty(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty(0)
+    torch.add(x, 1, out=y)
+    return y[0] * 2 + x
+
+
 def divides_by_a_tensor(x: torch.Tensor) -> torch.Tensor:
     x.mul_(2)
     torch.remainder(x.int(), torch.zeros(1, dtype=torch.int32))
@@ -172,6 +186,8 @@ def picks_beside_an_autograd_function(x: torch.Tensor) -> torch.Tensor:
         goes_nowhere,
         divides_behind_a_write,
         divides_before_a_write,
+        view_of_what_was_resized,
+        row_of_what_was_empty,
         divides_by_a_tensor,
         writes_one_tensor_twice,
         writes_a_part_twice,

@@ -43,8 +43,8 @@ bool isReplacedDict(Tracer& t, PyObject* object, PyObject* name, PyObject* value
       info->overlay || info->attributes != nullptr || info->attribute_part || isModule(object) ||
       PyUnicode_Compare(name, names().dunder_dict) != 0 || !PyDict_CheckExact(value) ||
       !t.isMade(value) || hasOwnKeys(t, value) || PyType_Check(object) || PyModule_Check(object) ||
-      PyFunction_Check(object) || PyExceptionInstance_Check(object))
-    return false;
+      PyFunction_Check(object) || PyExceptionInstance_Check(object) || PyDict_Check(object))
+    return false;  // what is written over a dict are its items
   PyObject *key = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(value, &position, &key, &item)) {

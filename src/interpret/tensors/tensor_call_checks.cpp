@@ -179,10 +179,9 @@ Flow TensorCall::checkForAutograd() {
   for (const auto& [index, after] : inferred().changed_inputs) {
     const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
     leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
-    // It has no way to give the memory of the caller's tensor another size.
-    if (changed->node->source != nullptr &&
-        !shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
-      return breakWith(Reason::kUnsupportedMutation, "resizes the memory of an input");
+    // It has no way to give the memory of the caller's tensor another size, nor to take views of memory that it resized.
+    if (!shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
+      return breakWith(Reason::kUnsupportedMutation, "resizes the memory of a tensor");
   }
   // Nor does it keep the strides of what a result is written into: it computes a new one and forgets the old.
   for (PyObject* out : tensorsOfOut(request_)) {

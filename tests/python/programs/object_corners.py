@@ -2456,6 +2456,20 @@ def dicts_of_new_objects_over_breaks():
     return Case(f, vec())
 
 
+@program(min_ops=1, max_breaks=1)
+def dict_of_a_dict_replaced():
+    def f(x, d):
+        held = {"z": 1}
+        d.__dict__ = held
+        y = x + 1
+        d.k = 2
+        return y, d.__dict__ is held, sorted(held), d.z, len(d)
+
+    apart = AttrDict()
+    apart.__dict__ = {"w": 3}
+    return Case(f, vec(), AttrDict()).then_call(vec(), apart)
+
+
 @program()
 def attrdict_given():
     def f(x, d):
