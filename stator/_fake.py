@@ -552,8 +552,19 @@ def _without_locals(error):
     return error
 
 
+_RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+
+
+def _reads_batch_sizes(target, args):
+    """Whether it is a recurrent layer over a packed sequence: its kernel reads how many sequences each step has, and
+    where sizes are symbols torch does not refuse that for a fake, but reads at address 0."""
+    return target in _RECURRENT and len(args) > 3 and isinstance(args[3], (tuple, list))
+
+
 def call(target, args, kwargs, fakes, state):
     """Runs the call; returns (status, ...): see readAnswer in infer_fallback.cpp."""
+    if _reads_batch_sizes(target, args):
+        return DATA_DEPENDENT, "reads the batch sizes of a packed sequence", None
     before = [facts_of(fake) for fake in fakes]
     storages = {}
     for index, fake in enumerate(fakes):

@@ -422,3 +422,33 @@ def test_an_lstm_without_gradients_is_one_operator():
         for length in (3, 4, 5):
             torch.testing.assert_close(ours(x := torch.randn(2, length, 4))[0], model(x)[0])
     assert counted(before) == (2, 0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_packed_sequences_of_changing_lengths(kind, backend):
+    """The kernel reads the batch sizes; run on fakes with symbolic sizes it reads at address 0."""
+    layer, embedding = kind(5, 4, batch_first=True, bidirectional=True), torch.nn.Embedding(20, 5)
+
+    def run(sequences):
+        lengths = torch.tensor([len(sequence) for sequence in sequences])
+        padded = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            embedding(padded), lengths, batch_first=True, enforce_sorted=False
+        )
+        out, _ = torch.nn.utils.rnn.pad_packed_sequence(layer(packed)[0], batch_first=True)
+        return out * 2
+
+    ours, before = stator.compile(run, backend=backend), stator.stats()
+    parameters = [*layer.parameters(), *embedding.parameters()]
+    for lengths in ((3, 5, 2), (4, 1), (3, 5, 2), (6, 2, 7)):
+        sequences = [torch.randint(1, 20, (length,)) for length in lengths]
+        expected, got = run(sequences), ours(sequences)
+        torch.testing.assert_close(got, expected)
+        for mine, eager in zip(
+            torch.autograd.grad(got.sum(), parameters),
+            torch.autograd.grad(expected.sum(), parameters),
+            strict=True,
+        ):
+            torch.testing.assert_close(mine, eager)
+    assert counted(before)[0] >= 4
