@@ -114,14 +114,6 @@ const char* textMethod(Tracer& tracer, PyObject* value, int conversion, bool has
   return asks_repr && isUserOverride(tracer, value, "__repr__") ? "__repr__" : nullptr;
 }
 
-// What stands for the text of a value that would have to be read; null: it is read here.
-Ref<> textForLater(Tracer& tracer, const SymbolicFrame& frame, bool has_spec) {
-  PyObject* called = has_spec ? nullptr : calledWithText(frame, 1);
-  // C code that gets it reads it
-  if (has_spec || (called != nullptr && PyCFunction_Check(called))) return Ref<>();
-  return pendingText(tracer);
-}
-
 }  // namespace
 
 Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
@@ -130,13 +122,8 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* value = frame.top(operands - 1);
   PyObject* spec = has_spec ? frame.top() : nullptr;
   int conversion = instr.oparg & 3;
-  if (graph::isStandIn(value)) {
-    if (runsLate(calledWithText(frame, operands)))
-      return deliver(tracer, frame, lateText(tracer, value, conversion, spec), operands);
-    Ref<> text = textForLater(tracer, frame, has_spec);
-    if (!text) return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
-    return deliver(tracer, frame, std::move(text), operands);
-  }
+  if (graph::isStandIn(value))
+    return deliver(tracer, frame, textOfTensor(tracer, frame, conversion, spec), operands);
   // A text that nobody looks at need not know the number.
   if (symbolic::isSymInt(value)) {
     if (Ref<> text = textForLater(tracer, frame, has_spec))

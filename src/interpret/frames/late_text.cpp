@@ -4,6 +4,7 @@
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
 #include "interpret/frames/handlers.h"
+#include "interpret/frames/pending_text.h"
 #include "known/own_objects.h"
 #include "python/types.h"
 
@@ -52,7 +53,8 @@ struct Ahead {
     if (height < used) return false;
     const size_t left = height - used;
     if (text >= left) {
-      if (instr.opcode != BUILD_STRING) return false;
+      const bool formats = instr.opcode == FORMAT_VALUE && (instr.oparg & 4) == 0;
+      if (instr.opcode != BUILD_STRING && !formats) return false;
       text = left;
     }
     height = left + static_cast<size_t>(bytecode::stackPushes(instr.opcode, instr.oparg, false));
@@ -87,6 +89,22 @@ Out lateText(Tracer& tracer, PyObject* value, int conversion, PyObject* spec) {
   Ref<> format = spec != nullptr ? newRef(spec) : stealRef(PyUnicode_FromString(""));
   return callNested(tracer, torchObject("stator.polyfills.switches.text_later"),
                     {value, number.get(), format.get()});
+}
+
+Ref<> textForLater(Tracer& tracer, const SymbolicFrame& frame, bool has_spec) {
+  PyObject* called = has_spec ? nullptr : calledWithText(frame, 1);
+  // C code that gets it reads it
+  if (has_spec || (called != nullptr && PyCFunction_Check(called))) return Ref<>();
+  return pendingText(tracer);
+}
+
+Out textOfTensor(Tracer& tracer, const SymbolicFrame& frame, int conversion, PyObject* spec) {
+  const size_t operands = spec != nullptr ? 2 : 1;
+  if (runsLate(calledWithText(frame, operands)))
+    return lateText(tracer, frame.top(operands - 1), conversion, spec);
+  Ref<> text = textForLater(tracer, frame, spec != nullptr);
+  if (!text) return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  return text;
 }
 
 bool isLateText(PyObject* value) {

@@ -5,6 +5,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/frames/handlers.h"
+#include "interpret/frames/late_text.h"
 #include "interpret/frames/loop.h"
 #include "interpret/library/type_parameters.h"
 #include "interpret/objects/attributes.h"
@@ -231,8 +232,15 @@ Flow convertValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   static PyObject* const functions[] = {nullptr, PyDict_GetItemString(PyEval_GetBuiltins(), "str"),
                                         PyDict_GetItemString(PyEval_GetBuiltins(), "repr"),
                                         PyDict_GetItemString(PyEval_GetBuiltins(), "ascii")};
-  if (graph::isStandIn(frame.top()))
-    return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  if (graph::isStandIn(frame.top())) {
+    const Instr& next = frame.code->instrs()[static_cast<size_t>(frame.index) + 1];
+    if (next.opcode != FORMAT_VALUE || (next.oparg & 4) != 0)
+      return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+    // One step with the instruction behind it, which makes the text.
+    STATOR_FLOW(deliver(tracer, frame, textOfTensor(tracer, frame, instr.oparg & 3, nullptr), 1));
+    advance(frame);
+    return Flow::kOk;
+  }
   Args args;
   args.values = {frame.top()};
   args.positional = 1;

@@ -6,6 +6,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
+#include "interpret/objects/globals.h"
 #include "known/code_policy.h"
 #include "known/torch_names.h"
 
@@ -57,10 +58,10 @@ std::optional<Warning> read(const Args& args) {
 }
 
 // The frame that a warning is about. Null: it is no frame of the trace's, or some between are not the program's.
-const SymbolicFrame* frameOf(const Tracer& t, Py_ssize_t level) {
+SymbolicFrame* frameOf(Tracer& t, Py_ssize_t level) {
   constexpr Py_ssize_t kFramesOfModuleCall = 2;  // which a trace does without
   for (size_t i = t.frames.size(); i-- > 0;) {
-    const SymbolicFrame& frame = t.frames.at(i);
+    SymbolicFrame& frame = t.frames.at(i);
     if (known::isPolyfill(frame.code->code()) || frame.generator) return nullptr;
     if (--level == 0) return &frame;
     if (i > 0 && frame.scope != t.frames.at(i - 1).scope) level -= kFramesOfModuleCall;
@@ -96,11 +97,9 @@ bool filtersChanged(const Tracer& t) {
 Out warn(Tracer& t, const Args& args) {
   auto leave = [&] { return t.breakWith(Reason::kCallsOutside, "warn"); };
   const std::optional<Warning> warning = read(args);
-  const SymbolicFrame* frame = warning ? frameOf(t, warning->level) : nullptr;
+  SymbolicFrame* frame = warning ? frameOf(t, warning->level) : nullptr;
   if (frame == nullptr || filtersChanged(t) || isRecordedHere(t)) return leave();
-  STATOR_VALUE(globals, frame->function ? fromOutside(t, frame->globals, frame->globals_source)
-                                        : fromOutside(t, t.world.roots().globals,
-                                                      t.world.root(sources::SourceKind::kGlobals)));
+  Ref<> globals = newRef(globalsOf(t, *frame));
   const bytecode::Instr& at = frame->code->instrs()[static_cast<size_t>(callIndex(*frame))];
   Ref<> line = stealRef(PyLong_FromLong(frame->code->line(at.opcode_offset)));
   if (!line) throw PythonError();

@@ -33,6 +33,24 @@ def of_the_caller() -> Case:
     return Case(f, torch.ones(3))
 
 
+@program(graphs=1)
+def of_a_caller_that_reads_no_global() -> Case:
+    class Old:
+        def warn(self):
+            warnings.warn("old", stacklevel=2)
+
+        def run(self, x):
+            self.warn()
+            return x * 2
+
+    old = Old()
+
+    def f(x):
+        return old.run(x) + old.run(x + 1)
+
+    return Case(f, torch.ones(3))
+
+
 @program()
 def of_who_called_the_compiled_function() -> Case:
     def f(x):
