@@ -125,7 +125,9 @@ def outcomes(python, library, tests, with_plugin):
     command += ["-p", "compile_every_test"] if with_plugin else []
     run = subprocess.run(command, cwd=FOLDER / library, env=os.environ | shown, capture_output=True, text=True)
     (FOLDER / f"{library}.{'compiled' if with_plugin else 'plain'}.txt").write_text(run.stdout + run.stderr)
-    return {test: what for what, test in OUTCOME.findall(run.stdout)}
+    found = {test: what for what, test in OUTCOME.findall(run.stdout)}
+    # pytest's table comes at the end: of a process that died nothing else tells.
+    return found if run.returncode >= 0 else {"the whole run": f"killed by signal {-run.returncode}"}
 
 
 def main():

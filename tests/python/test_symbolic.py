@@ -1,6 +1,7 @@
 """The symbolic engine against Python's integers and sympy, and dynamic sizes end to end."""
 
 import random
+import sys
 
 import pytest
 import torch
@@ -304,7 +305,9 @@ def test_a_branch_on_a_number_that_was_read_breaks(scalar_outputs):
             return x * 2
         return x * 3
 
-    assert [len(calls) for calls in graphs_of(f, torch.tensor([3.0]))] == [3, 1]
+    # Since CPython 3.13 the comparison is part of the branch, which is left to Python.
+    first = 3 if sys.version_info < (3, 13) else 2
+    assert [len(calls) for calls in graphs_of(f, torch.tensor([3.0]))] == [first, 1]
     compiled = stator.compile(f, backend="eager")
     for value in (3.0, 0.0, 5.0):
         x = torch.tensor([value])
