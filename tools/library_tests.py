@@ -127,7 +127,7 @@ def outcomes(python, library, tests, with_plugin):
     (FOLDER / f"{library}.{'compiled' if with_plugin else 'plain'}.txt").write_text(run.stdout + run.stderr)
     found = {test: what for what, test in OUTCOME.findall(run.stdout)}
     # pytest's table comes at the end: of a process that died nothing else tells.
-    return found if run.returncode >= 0 else {"the whole run": f"killed by signal {-run.returncode}"}
+    return found if run.returncode >= 0 else found | {"the whole run": f"killed by signal {-run.returncode}"}
 
 
 def main():
@@ -140,11 +140,11 @@ def main():
         tests = sources(python, library)
         plain = outcomes(python, library, tests, False)
         compiled = outcomes(python, library, tests, True)
-        others = [test for test, what in plain.items() if compiled.get(test) != what]
+        others = [test for test in plain | compiled if compiled.get(test) != plain.get(test)]
         differ += len(others) if plain else 1  # without tests nothing is seen
         print(f"{library}: {len(plain)} tests, {len(others)} differ", flush=True)
         for test in others:
-            print(f"  {test}: {plain[test]}, compiled {compiled.get(test, 'no result')}", flush=True)
+            print(f"  {test}: {plain.get(test, 'no result')}, compiled {compiled.get(test, 'no result')}", flush=True)
     return 1 if differ else 0
 
 
