@@ -179,7 +179,8 @@ Flow TensorCall::checkForAutograd() {
   for (const auto& [index, after] : inferred().changed_inputs) {
     const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
     leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
-    // It has no way to give the memory of the caller's tensor another size, nor to take views of memory that it resized.
+    // It has no way to give the memory of the caller's tensor another size, nor to take views of memory that it
+    // resized.
     if (!shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
       return breakWith(Reason::kUnsupportedMutation, "resizes the memory of a tensor");
   }
