@@ -215,7 +215,7 @@ def objects_of_the_collector_are_the_programs():
         for _ in range(10):
             g == g
         after = len(gc.get_objects())
-        return x * 2, after <= before
+        return x * 2, after - before < 10  # none for each: what a process loads once may come in between
 
     return Case(f, vec())
 
