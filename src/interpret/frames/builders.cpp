@@ -5,7 +5,6 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/frames/handlers.h"
 #include "interpret/frames/late_text.h"
-#include "interpret/frames/pending_text.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
 #include "interpret/objects/errors.h"

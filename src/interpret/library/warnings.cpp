@@ -2,7 +2,6 @@
 // the captured part has run, as of the line that warns; whether it is shown then, is for its registry to say.
 #include "base/check.h"
 #include "interpret/calls/calls.h"
-#include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
