@@ -10,7 +10,19 @@ import os
 import sys
 import warnings
 
-from stator import _answers, _buckets, _compilations, _compile_ids, _core, _cuda_graphs, _logs, _observe, config, exc
+from stator import (
+    _answers,
+    _buckets,
+    _compilations,
+    _compile_ids,
+    _core,
+    _cuda_graphs,
+    _logs,
+    _observe,
+    _torch_bisector,
+    config,
+    exc,
+)
 from stator._loaded import loaded
 from stator.exc import nearest
 
@@ -191,14 +203,23 @@ class Backend:
         return (_by_value(self.asked), mode, _by_value(self.options), self.region,
                 _by_value(self.guard_filter_fn), self.use_aoti, _by_value(self._regions), id(self.file))  # fmt: skip
 
-    def _resolve(self):
+    def _inductor(self):
         """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
         import torch
 
         from stator import _torch_versions
 
         kind = torch._TorchCompileAOTInductorWrapper if self.use_aoti else torch._TorchCompileInductorWrapper
-        self.function = _torch_versions.inductor_with(kind, self.mode, self.options, self.dynamic, self.region)
+        return _torch_versions.inductor_with(kind, self.mode, self.options, self.dynamic, self.region)
+
+    def _resolve(self):
+        self.function = self._inductor()
+
+    def configuration(self):
+        """What the backend's own configuration is, if it has one: of inductor all settings."""
+        function = self._inductor() if self.asked == "inductor" else self.function
+        ask = getattr(function, "get_compiler_config", None)
+        return None if ask is None else ask()
 
     @property
     def is_eager(self):
@@ -239,7 +260,7 @@ class Backend:
             return None
         if _buckets.at_bucket_bounds(None) is not None:
             return None
-        if (not config.cache and self.file is None) or config.debug_backend_override:
+        if (not config.cache and self.file is None) or config.debug_backend_override or _torch_bisector.under_way():
             return None
         from stator import _disk
 
@@ -278,10 +299,9 @@ class Backend:
         asked = self._regions if self._regions is not None else config.regions
         if asked == "off" or self.is_eager:
             return None
-        if config.repro_after is not None or _bisecting or _buckets.are_cut():
-            return (
-                None  # whoever looks for a fault wants the graph as it is, and the bounds of buckets are cuts already
-            )
+        # Whoever looks for a fault wants the graph as it is, and the bounds of buckets are cuts already.
+        if config.repro_after is not None or _bisecting or _torch_bisector.under_way() or _buckets.are_cut():
+            return None
         if asked == "auto":
             plain = self.asked == "inductor" and self.mode in (None, "default") and not self.use_aoti
             return _AUTO if plain or self.shows_regions else ()

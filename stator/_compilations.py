@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 
-from stator import _compile_ids, _core, _torch_versions, config
+from stator import _compile_ids, _core, _logs, _torch_versions, config
 from stator._loaded import loaded
 
 _log = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
@@ -114,6 +114,7 @@ def compile_starts():
 
         installed = handler.install_callbacks(CallbackTrigger.DYNAMO, str(_compile_ids.current()))
     installed.__enter__()
+    _logs.count("frames", "total")
     _compiling.__dict__.setdefault("stack", []).append(_Compilation(installed))
 
 
@@ -132,6 +133,8 @@ def _say_captured(metrics):
 
 def compile_ends(guards, error):
     ended = _compiling.stack.pop()
+    if error is None:
+        _logs.count("frames", "ok")
     metrics = ended.metrics(guards, error)
     took("stator: capture and backend", metrics["entire_frame_compile_time_s"])
     _torch_versions.record_metrics(metrics)

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from stator import _caches, _core, _modules, _torch_config, config
+from stator import _caches, _core, _modules, _torch_bisector, _torch_config, config
 from stator._backends import Backend
 from stator.polyfills import callables
 
@@ -97,6 +97,7 @@ def _compiled(model, given, file=None):
     if torch.compiler.is_exporting():
         warnings.warn("stator.compile does nothing inside torch.export", stacklevel=3)
         return model
+    given = dict(given, backend=_torch_bisector.backend_for(given.get("backend")))
     kept = {k: v for k, v in given.items() if v is not None and (k == "dynamic" or v is not False)}
     return Compiler(kept, file)(model)
 
@@ -262,6 +263,12 @@ def compiled_call(fn, what):
     if type(call) is not _core.CompiledFunction:
         raise TypeError(f"{what} takes what stator.compile returned, not {type(fn).__name__}")
     return call
+
+
+def compiler_config(compiled):
+    """What get_compiler_config() of a compiled object returns."""
+    settings = getattr(getattr(compiled, "_stator_cache", compiled), "settings", None)  # what is disabled has none
+    return None if settings is None else settings.backend.configuration()
 
 
 def reset(fn=None):

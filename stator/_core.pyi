@@ -37,6 +37,11 @@ class CompiledFunction:
     def aot_compile(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # aot_compile((args, kwargs)): captured and compiled for these, without being run; what comes out captures nothing more.
+    def get_compiler_config(
+        self, *args: Any, **kwargs: Any
+    ) -> (
+        Any
+    ): ...  # The configuration that the backend compiles with: a dict of inductor's settings, None for other backends.
 
 @disjoint_base
 class CompiledModuleBase:
@@ -228,6 +233,7 @@ def set_force_eager(
 def set_iterator_state(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
+def set_thread_state(*args: Any, **kwargs: Any) -> Any: ...  # Puts torch's state of this thread back.
 def set_torch_marks(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids.
@@ -254,6 +260,7 @@ def symbolic_text(*args: Any, **kwargs: Any) -> Any: ...  # The canonical text o
 def take_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # The captures since this was last asked, in order, each a dict of texts; see keep_captures.
+def thread_state(*args: Any, **kwargs: Any) -> Any: ...  # torch's state of this thread, for set_thread_state.
 def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one inference of a call.
 def watch_captures(
     *args: Any, **kwargs: Any

@@ -206,7 +206,14 @@ def made_of(parts, place, title, key):
 
 
 def _count(graphs):
-    """inductor's metrics count what comes from a file as what is made, as with inductor's own caches."""
+    """What comes from a file is counted as if torch's own caches had had it: its counters, and inductor's metrics,
+    which count that as what is made."""
+    for key in ("total", "autograd_cache_hit", "ok"):
+        _logs.count("aot_autograd", key)
+    _logs.count("inductor", "fxgraph_cache_hit", len(graphs))
+    for graph in graphs:
+        for key, by in graph.get("counters", {}).items():
+            _logs.count("inductor", key, by)
     metrics = loaded("torch._inductor.metrics")
     for name, count in (row for graph in graphs for row in graph.get("metrics", {}).items()):
         if hasattr(metrics, name):

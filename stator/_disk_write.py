@@ -244,6 +244,7 @@ class _Parts:
                 "extern": source.extern,
                 "aligned": (checked, [i for i in checked if i in graph.mutated_input_idxs]),
                 "metrics": {name: count for name, count in vars(graph.metrics_deltas).items() if type(count) is int},
+                "counters": {name: count for name, count in graph.counter_deltas.items() if type(count) is int},
             }
         )
 

@@ -93,6 +93,12 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
     def _compile_kwargs(self, given):
         self.__dict__["_compile_kwargs"] = given
 
+    def get_compiler_config(self):
+        """The configuration that the backend compiles with: a dict of inductor's settings, None for other backends."""
+        from stator import _compile
+
+        return _compile.compiler_config(self._stator_compile)
+
     def __setattr__(self, name, value):
         # nn.Module would make it a submodule of the module itself. Libraries put the module back that they found here,
         # or what is inside.

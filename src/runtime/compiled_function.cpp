@@ -199,6 +199,11 @@ PyObject* compileAhead(PyObject* object, PyObject* example_inputs) {
   return importedCall("stator._ahead", "aot_compile", object, example_inputs).release();
 }
 
+// What inductor is told by mode and options, as torch.compile's has it.
+PyObject* compilerConfig(PyObject* object, PyObject*) {
+  return importedCall("stator._compile", "compiler_config", object, nullptr).release();
+}
+
 PyObject* copy(PyObject* object, PyObject*) { return newRef(object).release(); }
 
 // Functions are copied as themselves; a bound method whose object is copied along is bound to the copy.
@@ -272,14 +277,18 @@ PyGetSetDef accessors[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};
 
-PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
-                         {"__copy__", copy, METH_NOARGS, nullptr},
-                         {"__deepcopy__", deepcopy, METH_O, nullptr},
-                         {"_stator_reset", resetFromPython, METH_NOARGS, nullptr},
-                         {"aot_compile", compileAhead, METH_O,
-                          "aot_compile((args, kwargs)): captured and compiled for these, without "
-                          "being run; what comes out captures nothing more."},
-                         {}};
+PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {"__copy__", copy, METH_NOARGS, nullptr},
+    {"__deepcopy__", deepcopy, METH_O, nullptr},
+    {"_stator_reset", resetFromPython, METH_NOARGS, nullptr},
+    {"aot_compile", compileAhead, METH_O,
+     "aot_compile((args, kwargs)): captured and compiled for these, without "
+     "being run; what comes out captures nothing more."},
+    {"get_compiler_config", compilerConfig, METH_NOARGS,
+     "The configuration that the backend compiles with: a dict of inductor's settings, None for "
+     "other backends."},
+    {}};
 
 PyMethodDef module_functions[] = {
     {"set_force_eager", setForceEager, METH_O,

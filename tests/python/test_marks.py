@@ -9,6 +9,8 @@ import torch
 
 import stator
 
+ADVICE = "\n  What to do: write that line for any size, or mark with maybe_mark_dynamic, which a program may undo."
+
 
 @pytest.fixture(autouse=True)
 def fresh():
@@ -157,7 +159,7 @@ def test_a_dimension_that_the_program_makes_static(function, line):
     name = {"second": "inner"}.get(line, function.__name__)
     assert message(function, x) == (
         "L['x'].size(0) is marked dynamic, but the program makes it static: "
-        f"it was 6 at {__file__}:{numbers[0]} in {name}"
+        f"it was 6 at {__file__}:{numbers[0]} in {name}{ADVICE}"
     )
     # As a wish it may.
     y = torch.randn(6, 4)
@@ -210,7 +212,7 @@ def test_the_line_to_blame_is_that_of_the_number():
     stator.mark_dynamic(y, 0)
     assert message(tied, x, y) == (
         "L['x'].size(0) is marked dynamic, but the program makes it static: "
-        f"it was 6 at {__file__}:{tied.__code__.co_firstlineno + 2} in {tied.__qualname__}"
+        f"it was 6 at {__file__}:{tied.__code__.co_firstlineno + 2} in {tied.__qualname__}{ADVICE}"
     )
 
 

@@ -90,6 +90,9 @@ void checkDemands(Tracer& tracer) {
     const symbolic::Decision* culprit = decisionThatFixes(tracer, demand.symbol);
     if (culprit != nullptr && culprit->where != nullptr)
       text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
+    text +=
+        "\n  What to do: write that line for any size, or mark with maybe_mark_dynamic, which a "
+        "program may undo.";
     raiseViolation(text);
   }
 }
