@@ -9,7 +9,12 @@ from stator._loaded import loaded
 
 def _needs_data(error):
     """The backend met what fakes cannot know: neither its fault nor the user's."""
-    names = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
+    names = (
+        "DataDependentOutputException",
+        "DynamicOutputShapeException",
+        "GuardOnDataDependentSymNode",
+        "PendingUnbackedSymbolNotFound",
+    )
     return any(kind.__name__ in names and kind.__module__.startswith("torch.") for kind in type(error).__mro__)
 
 
@@ -52,14 +57,18 @@ def _says_the_operation(graph_module, example_inputs, error):
 
     fake = torch._subclasses.FakeTensor
     mode = next((value.fake_mode for value in example_inputs if isinstance(value, fake)), None)
-    mode = mode or torch._subclasses.FakeTensorMode()
-    examples = [
-        mode.from_tensor(value) if isinstance(value, torch.Tensor) and not isinstance(value, fake) else value
-        for value in example_inputs
-    ]
+    if mode is None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        # nested tensors have a symbol in any case
+        mode = torch._subclasses.FakeTensorMode(static_shapes=True, shape_env=ShapeEnv())
     said = _words_and_place(error)
     state = _core.thread_state()
     try:
+        examples = [
+            mode.from_tensor(value) if isinstance(value, torch.Tensor) and not isinstance(value, fake) else value
+            for value in example_inputs
+        ]
         with mode, torch.no_grad():
             torch.func.functionalize(graph_module.forward)(*examples)
     except Exception as again:

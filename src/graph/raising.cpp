@@ -21,6 +21,18 @@ bool dividesByUnknown(std::string_view name, const shapes::TensorMeta* result, P
   return divisor == nullptr || !PyLong_Check(divisor) || PyObject_IsTrue(divisor) == 0;
 }
 
+// Slices and whole numbers are known to fit when the call is captured, elements of tensors and lists are not.
+bool readsIndices(PyObject* index) {
+  if (index == nullptr || isStandIn(index)) return true;
+  if (PyTuple_Check(index)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
+      if (readsIndices(PyTuple_GET_ITEM(index, i))) return true;
+    }
+    return false;
+  }
+  return !PySlice_Check(index) && !PyLong_Check(index) && index != Py_None && index != Py_Ellipsis;
+}
+
 // Refused, though fakes do not say so.
 bool subtractsBool(std::string_view name, PyObject* subtrahend) {
   return subtrahend != nullptr && PyBool_Check(subtrahend) &&
@@ -36,13 +48,13 @@ bool mayRaiseOnData(const Node& node) {
                         two ? PyTuple_GET_ITEM(args, 1) : nullptr);
 }
 
-bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, PyObject* divisor) {
+bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, PyObject* second) {
   if (op == Op::kInput || op == Op::kAttribute) return false;
   static constexpr std::string_view kParts[] = {
       "embedding", "index", "gather", "scatter", "take", "one_hot", "nll_loss", "cross_entropy",
       "bincount", "linalg", "cholesky", "inverse", "solve", "lu_", "svd", "eig", "multi", "normal",
-      "bernoulli", "repeat_interleave", "histc", "getitem", "setitem", "logdet", "det", "pinverse",
-      "ctc_loss", "poisson", "assert", "hardtanh",
+      "bernoulli", "repeat_interleave", "histc", "logdet", "pinverse", "ctc_loss", "poisson",
+      "assert", "hardtanh",
       // numbers that neither rules nor fakes look at
       "uniform_", "cauchy_", "exponential_", "geometric_", "random_"};
   Ref<> name =
@@ -53,7 +65,10 @@ bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, P
   }
   const std::string_view text = utf8(name.get());
   if (text == "forward") return true;  // of a layer
-  if (dividesByUnknown(text, result, divisor) || subtractsBool(text, divisor)) return true;
+  if (text == "det") return true;
+  if (text.find("getitem") != text.npos || text.find("setitem") != text.npos)
+    return readsIndices(second);
+  if (dividesByUnknown(text, result, second) || subtractsBool(text, second)) return true;
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
     return text.find(part) != std::string_view::npos;
   });

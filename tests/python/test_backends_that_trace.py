@@ -452,3 +452,50 @@ def test_packed_sequences_of_changing_lengths(kind, backend):
         ):
             torch.testing.assert_close(mine, eager)
     assert counted(before)[0] >= 4
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_parts_of_a_parameter_that_are_written_and_dropped(backend: str) -> None:
+    """A view that nobody needs is no result of the graph: AOTAutograd refuses views of no_grad behind a later write."""
+
+    def clips(p: torch.Tensor) -> None:
+        with torch.no_grad():
+            p[2:].zero_()
+            p[0, 1].mul_(2)
+            p.clamp_(-1, 1)
+
+    compiled = stator.compile(clips, backend=backend)
+    graphs: list[Any] = []
+    stator.compile(clips, backend=lambda gm, _: graphs.append(gm) or gm.forward)(torch.nn.Parameter(torch.ones(4, 3)))
+    assert [node.args[0] for node in graphs[0].graph.nodes if node.op == "output"] == [()]
+    for rows in (4, 5):
+        p, q = (torch.nn.Parameter(torch.linspace(-3, 3, rows * 3).view(rows, 3)) for _ in range(2))
+        compiled(p)
+        clips(q)
+        assert torch.equal(p, q) and p.is_leaf
+
+
+def test_indices_that_do_not_fit_are_an_error_where_nobody_needs_what_they_read() -> None:
+    def reads(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x[i]
+        x[[0, 1]]
+        return x + 1
+
+    compiled = stator.compile(reads, backend="aot_eager")
+    assert torch.equal(compiled(torch.ones(3), torch.tensor(1)), torch.full((3,), 2.0))
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 3"):
+        compiled(torch.ones(3), torch.tensor(7))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_tensors_that_are_made_and_taken_apart(backend: str) -> None:
+    def rows(*parts: torch.Tensor) -> list[torch.Tensor]:
+        nested = torch.nested.nested_tensor(list(parts), layout=torch.jagged) * 2
+        padded = torch.nested.to_padded_tensor(nested, 0.0)
+        return [padded, nested.offsets(), *(row.sum() for row in nested.unbind())]
+
+    compiled = stator.compile(rows, backend=backend)
+    for lengths in ((2, 4), (2, 4), (5, 1), (1, 2, 3)):
+        parts = [torch.randn(length, 3) for length in lengths]
+        assert all(map(torch.allclose, compiled(*parts), rows(*parts)))
+    assert stator.stats()["graphs"] > 0
