@@ -24,7 +24,6 @@ import argparse
 import datetime
 import doctest
 import faulthandler
-import fnmatch
 import functools
 import gc
 import hashlib
@@ -39,12 +38,12 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 import unittest
 from pathlib import Path
 from typing import Any
 
 import test
+from outcomes import Causes, Record, fails
 from test import support
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,45 +70,6 @@ def all_modules() -> list[str]:
     names = {path.stem for path in folder.glob("test_*.py")}
     names |= {path.name for path in folder.glob("test_*") if (path / "__init__.py").exists()}
     return sorted(names)
-
-
-class _Record(unittest.TestResult):
-    """The outcome of each test by its name; a test with failing subtests counts once, with the worst of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outcomes: dict[str, str] = {}
-        self.why: dict[str, str] = {}
-
-    def _note(self, case: unittest.TestCase, outcome: str, err: Any = None) -> None:
-        name = case.id()
-        while name in self.outcomes:  # modules may have two tests of one name
-            name += "'"
-        self.outcomes[name] = outcome
-        if err is not None:
-            self.why[name] = "".join(traceback.format_exception(*err))[-1500:]
-
-    def addSuccess(self, test: unittest.TestCase) -> None:
-        self._note(test, "passed")
-
-    def addError(self, test: unittest.TestCase, err: Any) -> None:
-        self._note(test, f"error {err[0].__name__}", err)
-
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self._note(test, "failed", err)
-
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        self._note(test, "skipped")
-
-    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self._note(test, "failed as expected")
-
-    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        self._note(test, "passed unexpectedly")
-
-    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
-        if err is not None:
-            self._note(subtest, f"error {err[0].__name__}", err)
 
 
 def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
@@ -157,7 +117,7 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
     unittest.TestCase._callSetUp = lambda self: run(self, self.setUp)  # type: ignore[method-assign,attr-defined]
     unittest.TestCase._callTearDown = lambda self: run(self, self.tearDown)  # type: ignore[method-assign,attr-defined]
     support.use_resources = []  # neither network nor gigabytes
-    record = _Record()
+    record = Record()
     start = time.process_time()
     suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{module}")
     suite.run(record)
@@ -238,30 +198,14 @@ def runs_here(plain: dict[str, Any]) -> str:
     return "" if any(outcome == "passed" for outcome in plain["outcomes"].values()) else "no test that passes"
 
 
-def fails(outcome: str | None) -> bool:
-    return outcome is not None and (outcome == "failed" or outcome.startswith("error"))
-
-
 @functools.cache
-def known_causes() -> list[tuple[str, str, str]]:
-    """(pattern, interpreter or open, cause) of tests that come out otherwise."""
-    causes = []
-    for line in (ROOT / "tools" / "cpython_causes.txt").read_text().splitlines():
-        if line.startswith("#") or not line.strip():
-            continue
-        pattern, _, rest = line.partition(" = ")
-        kind, _, cause = rest.partition(": ")
-        causes.append((pattern, kind, cause))
-    return causes
+def known_causes() -> Causes:
+    """(interpreter or open, cause) of tests that come out otherwise."""
+    return Causes(ROOT / "tools" / "cpython_causes.txt")
 
 
 def cause_of(name: str) -> tuple[str, str] | None:
-    """Of a test, by its name with or without the subtest behind it."""
-    bare = name.removeprefix("test.").split(" ")[0].rstrip("'")
-    for pattern, kind, cause in known_causes():
-        if fnmatch.fnmatchcase(bare, pattern):
-            return kind, cause
-    return None
+    return known_causes().of(name.removeprefix("test."))
 
 
 def differences(module: str, plain: dict[str, Any], hook: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-// Instances: __new__, __init__, isinstance(), and functools.lru_cache.
+// Instances: __new__, __init__, and functools.lru_cache.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -8,7 +8,6 @@ namespace stator::interpret {
 // metaclass_call: a metaclass's own __call__ is asked
 Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call = true);
-Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo);
 // a functools.lru_cache
 Out callCached(Tracer& tracer, PyObject* cache, const Args& args);
 Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args);

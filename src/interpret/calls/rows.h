@@ -4,6 +4,7 @@
 namespace stator::interpret {
 
 void registerClasses();
+void registerInstanceChecks();
 void registerLazyModules();
 void registerOptimizerStates();
 void registerSwitches();

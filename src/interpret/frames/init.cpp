@@ -49,6 +49,7 @@ bool initTracer() {
   registerRandom();
   registerArrays();
   registerClasses();
+  registerInstanceChecks();
   registerLogging();
   registerWarnings();
   registerWeakReferences();

@@ -1,7 +1,7 @@
 // Instructions of `match`.
 #include "base/check.h"
 #include "interpret/calls/calls.h"
-#include "interpret/calls/instances.h"
+#include "interpret/calls/instance_checks.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/handlers.h"
 #include "interpret/objects/attributes.h"

@@ -1,6 +1,6 @@
 // Built-in functions and types.
 #include "interpret/calls/classes.h"
-#include "interpret/calls/instances.h"
+#include "interpret/calls/instance_checks.h"
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"

@@ -29,6 +29,12 @@ bool isProgramsOwn(PyObject* entry) {
   return codePolicy(code) == CodePolicy::kTrace;
 }
 
+bool isFollowed(PyObject* hook) {
+  return PyFunction_Check(hook) &&
+         codePolicy(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))) !=
+             CodePolicy::kSkip;
+}
+
 bool hasWrittenClass(Tracer& tracer, PyTypeObject* type) {
   if (!tracer.classes.anyWritten()) return false;
   PyObject* mro = stator_type_mro(type);
@@ -98,11 +104,8 @@ Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
     PyObject* hook = _PyType_Lookup(meta, check);
     (void)typeLookup(tracer, reinterpret_cast<PyTypeObject*>(type), names().dunder_class);
     static PyObject* const abstract = torchObject("abc.ABCMeta");
-    if (hook != nullptr && PyFunction_Check(hook) &&
-        hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check) &&
-        std::string_view(
-            utf8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
-                .find("/torch/") == std::string_view::npos) {
+    if (hook != nullptr && isFollowed(hook) &&
+        hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check)) {
       STATOR_VALUE(function, classAttrValue(tracer, meta, check, hook));
       STATOR_VALUE(result, tracer.above.callNested(function.get(), {classinfo, type}));
       return truth(tracer, result.get());

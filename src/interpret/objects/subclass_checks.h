@@ -12,6 +12,8 @@ Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo);
 Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char* hook);
 // Whether a class counts as one of an ABC's may change with each registration.
 void guardRegistrations(Tracer& tracer);
+// A check that is written in Python (`__instancecheck__`, `__subclasscheck__`) and may be traced.
+bool isFollowed(PyObject* hook);
 // An entry of a class that is Python code of the program's, a class method too.
 bool isProgramsOwn(PyObject* entry);
 // The trace has written to the class or to one of its bases: native code would not see that.
