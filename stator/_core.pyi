@@ -90,6 +90,9 @@ def break_reasons(
 def call_directly(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # call_directly(cls): objects of the class are called through CompiledModuleBase.
+def call_unseen(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # call_unseen(function, *args): calls it while the thread's trace and profile functions are told nothing: what runs at moments of its own is no part of the program.
 def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
 def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captured for this compiled function.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
@@ -228,6 +231,7 @@ def set_force_eager(
 def set_iterator_state(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
+def set_thread_state(*args: Any, **kwargs: Any) -> Any: ...  # Puts torch's state of this thread back.
 def set_torch_marks(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids.
@@ -254,6 +258,7 @@ def symbolic_text(*args: Any, **kwargs: Any) -> Any: ...  # The canonical text o
 def take_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # The captures since this was last asked, in order, each a dict of texts; see keep_captures.
+def thread_state(*args: Any, **kwargs: Any) -> Any: ...  # torch's state of this thread, for set_thread_state.
 def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one inference of a call.
 def watch_captures(
     *args: Any, **kwargs: Any
