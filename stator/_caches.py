@@ -6,6 +6,7 @@ registry holds it weakly: with the last of them goes the cache, with its entries
 """
 
 import collections
+import functools
 import gc
 import itertools
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 from stator import _core, _logs
 
-_caches: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+_caches: dict[Any, Any] = {}  # key -> the cache, weakly
 _lock = threading.Lock()
 _fresh = itertools.count()
 
@@ -49,11 +50,23 @@ class Settings:
 def cache_for(settings):
     key = settings.key()
     with _lock:
-        cache = _caches.get(key)
+        held = _caches.get(key)
+        cache = held and held()
         if cache is None:
             cache = _core.Cache(settings)
-            _caches[key] = cache
+            _caches[key] = weakref.ref(cache, _unseen(_drop, _caches, key))
         return cache
+
+
+def _unseen(function, *args):
+    """What the collector and weak references call: no trace function of the program's is told of it."""
+    return functools.partial(_core.call_unseen, function, *args)
+
+
+def _drop(held, key, reference):
+    """The entry of an object that went; another one may have taken its place."""
+    if key in held and held[key] is reference:
+        del held[key]
 
 
 class _Kept:
@@ -70,6 +83,7 @@ class _Kept:
         # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does
         # not know the function; whether it was asked for since the last full collection]
         self.owners = collections.OrderedDict()
+        self.aging = _unseen(self.age)
 
     def add(self, function, cache):
         key = (id(function), id(cache))
@@ -77,10 +91,10 @@ class _Kept:
         if found is None or found[0]() is not function or found[1].__code__ is not function.__code__:
             empty = tuple(types.CellType() for _ in function.__code__.co_freevars)
             hollow = types.FunctionType(function.__code__, {}, None, None, empty)
-            gone = weakref.ref(function, lambda _: self.owners.pop(key, None))
+            gone = weakref.ref(function, functools.partial(self.owners.pop, key))
             self.owners[key] = found = [gone, _core.CompiledFunction(hollow, cache), True]
-            if self.age not in gc.callbacks:
-                gc.callbacks.append(self.age)
+            if self.aging not in gc.callbacks:
+                gc.callbacks.append(self.aging)
         found[2] = True
         self.owners.move_to_end(key)
         while len(self.owners) > self.MOST:
@@ -97,7 +111,7 @@ class _Kept:
             else:
                 self.owners.pop(key, None)
         if not self.owners:
-            gc.callbacks.remove(self.age)
+            gc.callbacks.remove(self.aging)
 
 
 _kept = _Kept()
@@ -117,7 +131,7 @@ def forget_kept():
 
 def live_caches():
     with _lock:
-        return list(_caches.values())
+        return [cache for held in list(_caches.values()) if (cache := held()) is not None]
 
 
 def reset_all():

@@ -95,6 +95,9 @@ def break_reasons(
 def call_directly(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # call_directly(cls): objects of the class are called through CompiledModuleBase.
+def call_unseen(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # call_unseen(function, *args): calls it while the thread's trace and profile functions are told nothing: what runs at moments of its own is no part of the program.
 def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
 def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captured for this compiled function.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.

@@ -317,7 +317,7 @@ class Compiler {
         break;
       }
       case GuardKind::kEquals:
-        test(isConstant(fact.expected.get()) ? Code::kEquals : Code::kIs);
+        test(comparesByValue(fact.expected.get()) ? Code::kEquals : Code::kIs);
         break;
       case GuardKind::kTensor:
         test(Code::kTensor).b = program_.facts.add(*fact.tensor);
@@ -501,7 +501,7 @@ class Compiler {
       operand = guard(fused).expected.get();
     } else if (take(GuardKind::kEquals)) {
       operand = guard(fused).expected.get();
-      code = isConstant(guard(fused).expected.get()) ? Code::kKeyEquals : Code::kKeyIs;
+      code = comparesByValue(guard(fused).expected.get()) ? Code::kKeyEquals : Code::kKeyIs;
     } else if (take(GuardKind::kDictEmpty)) {
       const uint32_t empty = fused;
       code = Code::kKeyEmpty;

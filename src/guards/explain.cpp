@@ -73,6 +73,12 @@ std::string show(PyObject* value) {
     if (!items.empty()) return PySet_CheckExact(value) ? items : "frozenset(" + items + ")";
   }
   if (isConstant(value)) return repr(value);
+  if (PyTuple_CheckExact(value)) {
+    std::string items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      items += (i > 0 ? ", " : "") + show(PyTuple_GET_ITEM(value, i));
+    return "(" + items + ")";
+  }
   if (PyType_Check(value)) return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(value));
   if (PyFunction_Check(value))
     return "function " + utf8(reinterpret_cast<PyFunctionObject*>(value)->func_qualname);

@@ -24,6 +24,10 @@ PyObject* instanceDictOf(PyObject* object);
 // Whether the value can be compared by sameConstant: exact int, bool, float, complex, str, bytes, None, ...,
 // torch.device and tuples (torch.Size too), frozensets, slices and ranges of them.
 bool isConstant(PyObject* value);
+// The same, or a tuple whose other items are compared by their identity.
+inline bool comparesByValue(PyObject* value) {
+  return PyTuple_CheckExact(value) || isConstant(value);
+}
 // Same type and equal, deeply: 1, True and 1.0 differ; floats by their bits, so NaN equals itself and 0.0 is not -0.0.
 bool sameConstant(PyObject* seen, PyObject* expected);
 // By the C layout of the built-in containers and their subclasses; -1: not one of them.

@@ -49,6 +49,11 @@ void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) 
   }
 }
 
+// Numbers and texts, of which nobody asks who else has them. Ranges, tuples and the like are the program's objects.
+bool mayBeHeld(PyObject* value) {
+  return !PyObject_IS_GC(value) && stator_is_plain_key(value) != 0;
+}
+
 bool isName(const Op& op, const char* name) {
   return PyUnicode_CompareWithASCIIString(sourceOf(op).key.get(), name) == 0;
 }
@@ -127,6 +132,11 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
       if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;
       break;
     case Code::kKeyEquals:
+      if (proof != Proof::kSameObject && !mayBeHeld(value) && !PyTuple_CheckExact(value)) {
+        recorder.anewKey(op);
+        break;
+      }
+      // An object's attribute: tuples there are settings of modules.
       if (proof != Proof::kSameObject) recorder.record.constants.push_back(newRef(value));
       if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;
       break;
@@ -158,6 +168,10 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
       recorder.proof[op.base] = Proof::kSameObject;
       break;
     case Code::kEquals:
+      if (proof != Proof::kSameObject && !mayBeHeld(value)) {
+        recorder.anew(op);
+        break;
+      }
       if (proof != Proof::kSameObject) recorder.record.constants.push_back(newRef(value));
       recorder.proof[op.base] = Proof::kSameObject;
       break;

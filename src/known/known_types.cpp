@@ -185,7 +185,13 @@ bool isOpaqueConstant(PyObject* object) {
   if (name.find('.') == std::string_view::npos) return false;
   if (name.substr(0, 12) == "numpy.dtypes" || name == "numpy.dtype") return true;
   if (isNumpyNumber(object)) return true;
-  for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date",
+  // A match reads what it was found in: a bytearray may have changed.
+  if (name == "re.Match") {
+    static PyObject* const text = PyUnicode_InternFromString("string");
+    Ref<> of = stealRef(PyObject_GetAttr(object, text));
+    return of && (PyUnicode_CheckExact(of.get()) || PyBytes_CheckExact(of.get()));
+  }
+  for (std::string_view known : {"re.Pattern", "decimal.Decimal", "datetime.date",
                                  "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;
   }

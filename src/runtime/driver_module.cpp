@@ -94,6 +94,19 @@ PyObject* countInstructions(PyObject*, PyObject* function) {
   return result.release();
 }
 
+PyObject* callUnseen(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1) {
+    PyErr_SetString(PyExc_TypeError, "call_unseen: a function is wanted");
+    return nullptr;
+  }
+  PyThreadState* thread = PyThreadState_Get();
+  PyThreadState_EnterTracing(thread);
+  PyObject* result =
+      PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(count - 1), nullptr);
+  PyThreadState_LeaveTracing(thread);
+  return result;
+}
+
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
   return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "counted", counted_instructions,
@@ -270,6 +283,9 @@ PyMethodDef driver_methods[] = {
      "Python frame executed one instruction "
      "at a time by the driver; every=n drives each n-th frame only, native_after=k gives each "
      "frame to CPython after k instructions."},
+    {"call_unseen", reinterpret_cast<PyCFunction>(callUnseen), METH_FASTCALL,
+     "call_unseen(function, *args): calls it while the thread's trace and profile functions are "
+     "told nothing: what runs at moments of its own is no part of the program."},
     {"driver_counters", counterDict, METH_NOARGS,
      "What the driver has done in this process, as a dict."},
     {"fail_at", failAtPoint, METH_O,

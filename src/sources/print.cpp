@@ -136,9 +136,13 @@ class Printer {
       case SourceKind::kWeakTarget:
         return base(source) + "()";
       case SourceKind::kAsked: {
-        // The reading of an attribute has its name; otherwise it is a check of what a tensor is made of.
-        Ref<> name = stealRef(PyObject_GetAttrString(source.key.get(), "__name__"));
+        // The reading of an attribute has its name, that of several is written out; otherwise it is a check of what a
+        // tensor is made of.
+        PyObject* reader = source.key.get();
+        Ref<> name = stealRef(PyObject_GetAttrString(reader, "__name__"));
         if (!name) PyErr_Clear();
+        if (!name && std::string_view(Py_TYPE(reader)->tp_name) == "operator.attrgetter")
+          return repr(reader) + "(" + base(source) + ")";
         return base(source) +
                (name ? "." + textOf(name.get()) : std::string(".__tensor_flatten__()"));
       }

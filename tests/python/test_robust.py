@@ -4,6 +4,7 @@ functions set midway."""
 from __future__ import annotations
 
 import collections
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -78,6 +79,28 @@ def test_a_trace_function_set_midway_sees_what_follows(setter: Any, wants_local:
     for _ in range(3):
         assert compiled(setter, wants_local) == expected
     assert stator.stats()["internal_errors"] == 0
+
+
+@pytest.mark.parametrize("setter", [sys.settrace, sys.setprofile], ids=["settrace", "setprofile"])
+def test_a_trace_function_is_not_told_what_stator_does_at_moments_of_its_own(setter: Any) -> None:
+    """A full collection, the end of a function with captures, and of a cache."""
+
+    def own_backend(module: Any, inputs: Any) -> Any:
+        return module.forward
+
+    def short_lived(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    events: list[tuple[str, str]] = []
+    held = [stator.compile(short_lived, backend=own_backend)]
+    held[0](torch.ones(2))
+    setter(lambda frame, event, arg: events.append((frame.f_code.co_name, event)))
+    gc.collect()
+    held.clear()
+    del short_lived, own_backend
+    gc.collect()
+    setter(None)
+    assert [event for event in events if not event[1].startswith("c_")] == []
 
 
 def _branches(x: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,8 @@
 #include "interpret/core/outside.h"
 
 #include "base/check.h"
+#include "base/numpy_number.h"
+#include "interpret/core/guarded_values.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside_symbols.h"
 #include "interpret/core/sym_scalars.h"
@@ -26,20 +28,6 @@ bool guardedByIdentity(PyObject* object) {
          Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
          Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type ||
          isEnumMember(object) || isOpaqueConstant(object);
-}
-
-// Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the
-// program's own object.
-void guardConstant(Tracer& tracer, PyObject* raw, const Source* source) {
-  Ref<> expected = newRef(raw);
-  if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
-    Ref<> list = stealRef(PySequence_List(raw));
-    expected = stealRef(PyList_AsTuple(list.get()));
-  }
-  bool singleton =
-      values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType();
-  tracer.world.guard(
-      Guard{singleton ? GuardKind::kIs : GuardKind::kEquals, source, nullptr, expected});
 }
 
 namespace {
@@ -164,7 +152,8 @@ Out constantFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (tupleChanged(tracer, raw, source)) return unpackedTuple(tracer, raw, source);
   guardConstant(tracer, raw, source);
   // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
-  if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw))
+  if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) ||
+      PySlice_Check(raw) || isNumpyNumber(raw) || partsReader(raw) != nullptr)
     tracer.values.addOutside(raw, source).constant = true;
   return newRef(raw);
 }
@@ -177,7 +166,10 @@ Out identityFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
                              tracer.world.child(SourceKind::kAsked, source, check.get()), nullptr,
                              newRef(Py_True)});
   } else {
-    tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    // A pattern may be the program's for a moment; modules, classes and the like are held.
+    static const std::string_view kPattern = "re.Pattern";
+    const GuardKind kind = Py_TYPE(raw)->tp_name == kPattern ? GuardKind::kIsWeak : GuardKind::kIs;
+    tracer.world.guard(Guard{kind, source, nullptr, newRef(raw)});
   }
   tracer.values.addOutside(raw, source);
   return newRef(raw);
@@ -230,7 +222,8 @@ Out fromOutside(Tracer& tracer, PyObject* object, const Source* source) {
     STATOR_VALUE(array, tracer.above.arrayFromOutside(raw, source));
     if (array) return array;
   }
-  if (values::isConstantDeep(raw)) return constantFromOutside(tracer, raw, source);
+  if (values::isConstantDeep(raw) || partsReader(raw) != nullptr)
+    return constantFromOutside(tracer, raw, source);
   if (guardedByIdentity(raw)) return identityFromOutside(tracer, raw, source);
   if (PyFunction_Check(raw)) {
     tracer.world.guard(Guard{GuardKind::kIs, tracer.world.child(SourceKind::kCode, source), nullptr,

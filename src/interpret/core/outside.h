@@ -8,7 +8,6 @@ namespace stator::interpret {
 // Objects that are the same for every call unless somebody rebinds a name: guarded by identity.
 bool guardedByIdentity(PyObject* object);
 Out fromOutside(Tracer& tracer, PyObject* object, const sources::Source* source);
-void guardConstant(Tracer& tracer, PyObject* raw, const sources::Source* source);
 // the type that the program sees (stand-ins: Tensor, Parameter ...)
 // a dict that the program sees through a mappingproxy
 bool isProxied(Tracer& tracer, PyObject* value);

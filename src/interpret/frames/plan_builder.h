@@ -86,6 +86,7 @@ class PlanBuilder {
   breaks::Register dict(PyObject* object);
   breaks::Register ownDict(PyObject* owner, PyObject* dict);
   breaks::Register range(PyObject* object);
+  std::optional<breaks::Register> madeOfParts(PyObject* object);
   breaks::Register frozenSet(PyObject* object);
   breaks::Register view(PyObject* object);
   breaks::Register deque(PyObject* object);

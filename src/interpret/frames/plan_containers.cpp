@@ -1,5 +1,6 @@
 // Containers as steps of a plan: what is in them, with the order, the hashes and the identities that it had.
 #include "base/check.h"
+#include "interpret/core/guarded_values.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/plan_builder.h"
@@ -223,6 +224,22 @@ Register PlanBuilder::deque(PyObject* object) {
   return result;
 }
 
+// A Decimal, a date, a number of NumPy's: a new one in each call, as eager's operations make it.
+std::optional<Register> PlanBuilder::madeOfParts(PyObject* object) {
+  const Ref<> making = makingOf(object);
+  if (!making) return std::nullopt;
+  PyObject* arguments = PyTuple_GET_ITEM(making.get(), 1);
+  std::vector<Register> operands;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+    PyObject* argument = PyTuple_GET_ITEM(arguments, i);
+    // A time zone that the trace never met by itself is that of the value.
+    const bool known =
+        argument != object && (values::isScalar(argument) || t_.values.find(argument) != nullptr);
+    operands.push_back(known ? value(argument) : constant(argument));
+  }
+  return add(PlanOp::kCall, object, newRef(PyTuple_GET_ITEM(making.get(), 0)), operands);
+}
+
 std::optional<Register> PlanBuilder::container(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyTuple_Type)
@@ -248,6 +265,7 @@ std::optional<Register> PlanBuilder::container(PyObject* object) {
     return add(PlanOp::kSlice, object, Ref<>(),
                {value(slice->start), value(slice->stop), value(slice->step)});
   }
+  if (std::optional<Register> made = madeOfParts(object)) return made;
   if (isDictView(object)) return view(object);
   if (type == dequeType()) return deque(object);
   return std::nullopt;

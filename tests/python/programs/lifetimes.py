@@ -1,10 +1,16 @@
 """What captured code does not keep: classes and functions of a function's body go when the program drops them. And an object's own dict, which
 is one object with it."""
 
+import datetime
+import decimal
 import functools
 import gc
+import re
 import sys
 import weakref
+
+import numpy as np
+import torch
 
 from tests.python.programs import Case, program, vec
 
@@ -315,3 +321,58 @@ def end_by_a_loop_over_a_list():
         return x * 2
 
     return Case(f, vec()).logging(log)
+
+
+def _values():
+    return [
+        range(3, int("10")),
+        slice(1, int("1000")),
+        (1, int("1000"), range(int("5"))),
+        frozenset([1, int("1000")]),
+        decimal.Decimal("1.50"),
+        datetime.date(2020, 1, 2),
+        datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc),
+        datetime.timedelta(3),
+        re.match("a+", "aab"),
+        np.float32(1.5),
+        torch.Size([2, int("1000")]),
+    ]
+
+
+@program(full=1)
+def values_that_guards_compare_are_not_held():
+    def f(x, values):
+        x = x + len([str(value) for value in values])
+        return x, values[-1], [value for value in values if value is values[4]]
+
+    case = Case(f, vec(), _values())
+    # Equal values serve; what comes out is what came in.
+    case.then(lambda case: case.args[1].__setitem__(slice(None), _values()))
+    return case
+
+
+@program(min_ops=1)
+def values_that_differ_a_little():
+    def f(x, number, day, found, picked):
+        return x + 1, str(number), number * 2, day.isoformat(), day - day, found.group(), found.span(), picked[1]
+
+    case = Case(
+        f, vec(), decimal.Decimal("1.5"), datetime.datetime(2020, 1, 2), re.search("b", "abc"), (1, np.float32(2))
+    )
+    case.then(lambda case: setattr(case, "args", (case.args[0], decimal.Decimal("1.50"), *case.args[2:])))
+    fold = datetime.datetime(2020, 1, 2, fold=1)
+    case.then(lambda case: setattr(case, "args", (*case.args[:2], fold, *case.args[3:])))
+    case.then(lambda case: setattr(case, "args", (*case.args[:3], re.search("b", "bbc"), case.args[4])))
+    case.then(lambda case: setattr(case, "args", (*case.args[:4], (1, np.float64(2)))))
+    return case
+
+
+@program(min_ops=1)
+def a_match_reads_what_it_was_found_in():
+    def f(x, found):
+        return x + 1, bytes(found.group()), found.span()
+
+    text = bytearray(b"abcabc")
+    case = Case(f, vec(), re.search(b"b.", text))
+    case.then(lambda case: text.__setitem__(1, ord("x")))
+    return case
