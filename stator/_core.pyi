@@ -64,6 +64,8 @@ class Specimen:  # A graph under examination, see stator.debug.
     def learn(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # learn({name: (kind, facts)}): what a run has shown of the values
+    @staticmethod
+    def literal(*args: Any, **kwargs: Any) -> Any: ...  # staticmethod(function) -> method
     def outputs(self, *args: Any, **kwargs: Any) -> Any: ...  # Names of the outputs.
     def reduce(
         self, *args: Any, **kwargs: Any
@@ -73,7 +75,9 @@ class Specimen:  # A graph under examination, see stator.debug.
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # snapshots(names, function): the values when they were made, as outputs
     def text(self, *args: Any, **kwargs: Any) -> Any: ...  # text(spell): (parameters, body) as Python
-    def to_fx(self, *args: Any, **kwargs: Any) -> Any: ...  # The torch.fx.GraphModule.
+    def to_fx(
+        self, *args: Any, **kwargs: Any
+    ) -> Any: ...  # to_fx(name=''): the torch.fx.GraphModule; with a name that of a function that a graph calls
     def with_examples(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # with_examples(values): a copy whose inputs have examples
@@ -228,6 +232,7 @@ def set_force_eager(
 def set_iterator_state(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
+def set_thread_state(*args: Any, **kwargs: Any) -> Any: ...  # Puts torch's state of this thread back.
 def set_torch_marks(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_torch_marks(allowed, disallowed, adopt, own): torch's own sets of ids.
@@ -254,6 +259,7 @@ def symbolic_text(*args: Any, **kwargs: Any) -> Any: ...  # The canonical text o
 def take_captures(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # The captures since this was last asked, in order, each a dict of texts; see keep_captures.
+def thread_state(*args: Any, **kwargs: Any) -> Any: ...  # torch's state of this thread, for set_thread_state.
 def time_shapes(*args: Any, **kwargs: Any) -> Any: ...  # Nanoseconds for one inference of a call.
 def watch_captures(
     *args: Any, **kwargs: Any

@@ -142,6 +142,15 @@ PyObject* text(PyObject* self, PyObject* spell) {
   });
 }
 
+PyObject* literal(PyObject*, PyObject* args) {
+  return guarded([&] {
+    PyObject* value = nullptr;
+    PyObject* spell = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &value, &spell)) throw PythonError();
+    return str(pythonLiteral(value, spell));
+  });
+}
+
 PyObject* runner(PyObject* self, PyObject*) {
   return guarded([&] { return orThrow(graph::makeRunner(get(self).graph).release()); });
 }
@@ -163,8 +172,13 @@ PyObject* withExamples(PyObject* self, PyObject* values) {
   });
 }
 
-PyObject* toFx(PyObject* self, PyObject*) {
-  return guarded([&] { return orThrow(graph::toGraphModule(get(self).graph, nullptr).release()); });
+PyObject* toFx(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* name = "";
+    if (!PyArg_ParseTuple(args, "|s", &name)) throw PythonError();
+    get(self).graph->name = name;
+    return orThrow(graph::toGraphModule(get(self).graph, nullptr).release());
+  });
 }
 
 PyObject* keep(PyObject* self, PyObject* names) {
@@ -259,10 +273,13 @@ PyMethodDef methods[] = {
     {"hash", hashFromPython, METH_NOARGS, "Equal for equal programs."},
     {"learn", learn, METH_O, "learn({name: (kind, facts)}): what a run has shown of the values"},
     {"text", text, METH_O, "text(spell): (parameters, body) as Python"},
+    {"literal", literal, METH_VARARGS | METH_STATIC,
+     "literal(value, spell): a value that belongs to no graph as Python"},
     {"runner", runner, METH_NOARGS, "A callable that runs it."},
     {"with_examples", withExamples, METH_O,
      "with_examples(values): a copy whose inputs have examples"},
-    {"to_fx", toFx, METH_NOARGS, "The torch.fx.GraphModule."},
+    {"to_fx", toFx, METH_VARARGS,
+     "to_fx(name=''): the torch.fx.GraphModule; with a name that of a function that a graph calls"},
     {"keep", keep, METH_O,
      "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
     {"with_ints", withIntsFromPython, METH_VARARGS,

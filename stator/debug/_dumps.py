@@ -6,8 +6,8 @@ import os
 import torch
 
 from stator.debug import _scripts, _stage
-from stator.debug._inputs import InputsError, Store
-from stator.debug._program import NotWritable
+from stator.debug._inputs import Store
+from stator.debug._program import ScriptError
 from stator.debug._verdict import Verdict
 
 
@@ -62,7 +62,7 @@ def save_graph_repro(
     store = Store(save_dir or _scripts.this_run().store.folder)
     try:
         case = _case(gm, args, compiler_name, store, accuracy, tracing_mode, check_str)
-    except (InputsError, NotWritable) as error:
+    except ScriptError as error:
         fd.write(f"Repro is not generated: {error}")
         return
     if stable_output:

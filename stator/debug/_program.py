@@ -16,12 +16,12 @@ import types
 PROGRAM = "_stator_program_"
 
 
-class NotWritable(Exception):
-    """A graph holds something that no script can hold."""
-
-
 class ScriptError(Exception):
-    """A script that cannot be read; the message says where and why."""
+    """A script that cannot be written or read; the message says where and why."""
+
+
+class NotWritable(ScriptError):
+    """A graph holds something that no script can hold."""
 
 
 class Missing:
@@ -34,13 +34,17 @@ class Missing:
         return f"<not known: {self.why}>"
 
 
-def program_of(value):
-    """The program's own file, if that is where a value is defined."""
-    name = getattr(value, "__module__", None) or ""
+def program_file(name):
+    """The program's own file, if a module of that name is the program."""
     if name != "__main__" and not name.startswith(PROGRAM):
         return None
     file = getattr(sys.modules.get(name), "__file__", None)
     return os.path.abspath(file) if file is not None else None
+
+
+def program_of(value):
+    """The program's own file, if that is where a value is defined."""
+    return program_file(getattr(value, "__module__", None) or "")
 
 
 def definitions(path, values=None, defaults=None):

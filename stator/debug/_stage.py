@@ -16,6 +16,7 @@ import inspect
 import operator
 import os
 import sys
+from unittest import mock
 
 import torch
 from torch._guards import TracingContext, tracing
@@ -48,12 +49,9 @@ def _find(text):
     if ":" not in text:
         return text
     place, _, name = text.rpartition(":")
-    if place.endswith(".py"):
-        if not os.path.exists(place):
-            raise ScriptError(f"the backend is {name} of {place}, and there is no such file")
-        module = definitions(place)
-    else:
-        module = importlib.import_module(place)
+    if place.endswith(".py") and not os.path.exists(place):
+        raise ScriptError(f"the backend is {name} of {place}, and there is no such file")
+    module = definitions(place) if place.endswith(".py") else importlib.import_module(place)
     try:
         return operator.attrgetter(name)(module)
     except AttributeError:
@@ -104,13 +102,10 @@ def aot_compilers(replace):
             return original(*bound.args, **bound.kwargs)
 
     places = [place for place in (common, functorch) if getattr(place, "aot_module_simplified", None) is original]
-    for place in places:
-        place.aot_module_simplified = entry
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as stack:
         for place in places:
-            place.aot_module_simplified = original
+            stack.enter_context(mock.patch.object(place, "aot_module_simplified", entry))
+        yield
 
 
 def is_inductor(backend):
@@ -137,11 +132,8 @@ def inductor_inner(replace):
         with functorch_config.patch(enable_autograd_cache=False):
             return original(model, example_inputs, inner_compile=inner_compile, **kwargs)
 
-    inductor.compile_fx = entry
-    try:
+    with mock.patch.object(inductor, "compile_fx", entry):
         yield
-    finally:
-        inductor.compile_fx = original
 
 
 def grad(stage):
@@ -228,28 +220,107 @@ class _Probe(torch.nn.Module):
 # ---- compiling a specimen
 
 
-def _propagate(specimen, module, key, mode):
-    """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the
-    specimen's names."""
-    facts = {}
-    # FX may have given other names, but the order is the same.
-    names = iter([*specimen.inputs(), *(call[0] for call in specimen.calls())])
-    interpreter = torch.fx.Interpreter(module)
-    with mode, torch.no_grad() if key == "val" else contextlib.nullcontext():
-        for node in module.graph.nodes:
-            if node.op == "output":
-                break
-            name = next(names) if node.op != "get_attr" else None  # that is a function that the graph calls
-            with contextlib.suppress(Exception):  # data-dependent, or no rule for fakes: the backend copes or says so
-                value = node.meta.get(key) if node.op == "placeholder" else interpreter.run_node(node)
-                interpreter.env[node] = value
-                if name is not None:
-                    node.meta[key] = value
-                    facts[name] = _text.facts_of(value)
-    return facts
+class Prepared:
+    """A specimen as the compiler of a stage gets it: an FX module with fakes of its values.
+
+    shapes: by name, which sizes of an input are symbols (_text.symbolic_shape).
+    """
+
+    def __init__(self, specimen, inputs, stage, shapes):
+        self.stage, self.examples = stage, list(inputs)
+        sources = [_fx.InputSource(name, i) for i, name in enumerate(specimen.inputs())]
+        if stage == "dynamo":
+            self.module = specimen.with_examples(inputs).to_fx()
+            self.context = _fx.prepare(self.module)
+            sources = self.module._stator_record.sources
+        else:
+            self.module = _bare(specimen)
+            self.context = TracingContext(None)
+        symbolic = [shapes.get(name) for name in specimen.inputs()]
+        self.mode, fakes, self.context.tensor_to_context = _fakes(self.examples, symbolic, sources)
+        self.context.fake_mode = self.mode
+        if stage == "dynamo":
+            self.module._stator_record.fake_mode = self.mode
+            self.examples = [f if isinstance(f, torch.SymInt) else e for f, e in zip(fakes, inputs, strict=True)]
+        else:
+            self.examples = fakes
+        self.values = self._propagate(specimen, fakes)
+
+    def _propagate(self, specimen, fakes):
+        """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: fake}, by the
+        specimen's names."""
+        key = "example_value" if self.stage == "dynamo" else "val"
+        values = {}
+        # FX may have given other names, but the order is the same.
+        names, given = iter([*specimen.inputs(), *(call[0] for call in specimen.calls())]), iter(fakes)
+        interpreter = torch.fx.Interpreter(self.module)
+        with self.mode, grad(self.stage):
+            for node in self.module.graph.nodes:
+                if node.op == "output":
+                    node.meta[key] = torch.fx.node.map_arg(node.args[0], lambda n: n.meta.get(key))
+                    break
+                name = next(names) if node.op != "get_attr" else None  # that is a function that the graph calls
+                with contextlib.suppress(
+                    Exception
+                ):  # data-dependent, or no rule for fakes: the backend copes or says so
+                    value = next(given) if node.op == "placeholder" else interpreter.run_node(node)
+                    interpreter.env[node] = value
+                    if name is not None:
+                        node.meta[key] = values[name] = value
+        return values
+
+    def facts(self):
+        return {name: _text.facts_of(value) for name, value in self.values.items()}
+
+    def compiled(self, backend):
+        """A function of the specimen's inputs. The backend's errors come out as they are."""
+        try:
+            with config.patch(repro_after=None):
+                if self.stage == "dynamo":
+                    with _fx.handed_over(self.module, self.context):
+                        return backend(self.module, self.examples)
+                compiler = aot_compiler(backend, self.stage)
+                with tracing(self.context), torch.no_grad():
+                    return as_function(compiler(self.module, self.examples))
+        except exc.BackendCompilerFailed as error:
+            raise inner_error(error) from None
 
 
-def _inner(error):
+def _fakes(inputs, shapes, sources):
+    """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one
+    symbol."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+    shape_env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
+    contexts = WeakTensorKeyDictionary()
+    fakes = []
+    for value, shape, source in zip(inputs, shapes, sources, strict=True):
+        if isinstance(value, torch.Tensor):
+            context = _node_meta.input_context(value, source, DimDynamic.STATIC)
+            if isinstance(shape, tuple) and len(shape) == value.dim():
+                sizes = [DimDynamic.DUCK if isinstance(name, str) else DimDynamic.STATIC for name in shape]
+                context = dataclasses.replace(context, dynamic_sizes=sizes)
+            contexts[value] = context
+            fakes.append(mode.from_tensor(value, symbolic_context=context, source=source))
+        elif type(value) is int and isinstance(shape, str):
+            symbol = shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DUCK)
+            fakes.append(shape_env.create_symintnode(symbol, hint=value, source=source))
+        else:
+            fakes.append(value)
+    return mode, fakes, contexts
+
+
+def _bare(specimen):
+    """The FX graph with nothing but its calls."""
+    captured = specimen.to_fx()
+    module = torch.fx.GraphModule(captured, _text.copied(captured.graph))
+    for node in module.graph.nodes:
+        node.meta = {}
+    return module
+
+
+def inner_error(error):
     """The backend's own error."""
     while isinstance(error, exc.BackendCompilerFailed) and error.__cause__ is not None:
         error = error.__cause__
@@ -262,104 +333,3 @@ def as_function(compiled):
     if getattr(compiled, "_boxed_call", False):
         return lambda *inputs: compiled(list(inputs))
     return compiled
-
-
-def compile_specimen(specimen, inputs, stage, backend, facts=None, shapes=None):
-    """Compiles a specimen as the stage does: a function of its inputs. The backend's errors come out as they are.
-
-    facts: a dict to note what the values are, {name: (kind, facts)}; it is filled even if the backend fails.
-    shapes: for each input which of its sizes are symbols (_text.symbolic_shape); None: all sizes are constants.
-    """
-    facts = {} if facts is None else facts
-    try:
-        with config.patch(repro_after=None):
-            if stage == "dynamo":
-                return _compile_captured(specimen, inputs, backend, facts, shapes)
-            return _compile_aot(specimen, inputs, stage, backend, facts, shapes)
-    except exc.BackendCompilerFailed as error:
-        raise _inner(error) from None
-
-
-def _symbolic_fakes(inputs, shapes, sources):
-    """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one
-    symbol."""
-    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
-
-    shape_env = ShapeEnv()
-    mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
-    contexts = WeakTensorKeyDictionary()
-    fakes = []
-    for value, shape, source in zip(inputs, shapes, sources, strict=True):
-        if isinstance(value, torch.Tensor):
-            names = shape if isinstance(shape, tuple) and len(shape) == value.dim() else (None,) * value.dim()
-            sizes = [DimDynamic.DUCK if isinstance(name, str) else DimDynamic.STATIC for name in names]
-            contexts[value] = StatefulSymbolicContext(
-                dynamic_sizes=sizes, constraint_sizes=[None] * len(sizes), tensor_source=source
-            )
-            fakes.append(mode.from_tensor(value, symbolic_context=contexts[value], source=source))
-        elif type(value) is int and isinstance(shape, str):
-            symbol = shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DUCK)
-            fakes.append(shape_env.create_symintnode(symbol, hint=value, source=source))
-        else:
-            fakes.append(value)
-    return mode, fakes, contexts
-
-
-def _with_fakes(module, key, fakes):
-    for node, fake in zip(module.graph.find_nodes(op="placeholder"), fakes, strict=True):
-        node.meta[key] = fake
-    return module
-
-
-def _bare(specimen):
-    """The FX graph with nothing but its calls."""
-    captured = specimen.to_fx()
-    module = torch.fx.GraphModule(captured, _text.copied(captured.graph))
-    for node in module.graph.nodes:
-        node.meta = {}
-    return module
-
-
-def _input_sources(specimen):
-    return [_fx.InputSource(name, i) for i, name in enumerate(specimen.inputs())]
-
-
-def symbolic_facts(specimen, inputs, stage, shapes):
-    """{name: (kind, facts)} of a specimen's values, as far as fakes can follow."""
-    mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
-    key = "example_value" if stage == "dynamo" else "val"
-    return _propagate(specimen, _with_fakes(_bare(specimen), key, fakes), key, mode)
-
-
-def _compile_captured(specimen, inputs, backend, facts, shapes):
-    module = specimen.with_examples(inputs).to_fx()
-    context = _fx.prepare(module)
-    record = module._stator_record
-    examples = record.examples
-    if shapes is None:
-        with tracing(context):
-            fakes = [_node_meta.fake_input(record, i, example) for i, example in enumerate(examples)]
-    else:
-        mode, fakes, context.tensor_to_context = _symbolic_fakes(examples, shapes, record.sources)
-        record.fake_mode = context.fake_mode = mode
-        examples = [f if isinstance(f, torch.SymInt) else e for f, e in zip(fakes, examples, strict=True)]
-    facts |= _propagate(specimen, _with_fakes(module, "example_value", fakes), "example_value", context.fake_mode)
-    with _fx.handed_over(module, context):
-        return backend(module, examples)
-
-
-def _compile_aot(specimen, inputs, stage, backend, facts, shapes):
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    if shapes is not None:
-        mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
-    else:
-        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-        fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
-    module = _with_fakes(_bare(specimen), "val", fakes)
-    facts |= _propagate(specimen, module, "val", mode)
-    output = module.graph.output_node()
-    output.meta["val"] = torch.fx.node.map_arg(output.args[0], lambda n: n.meta.get("val"))
-    compiler = aot_compiler(backend, stage)
-    with tracing(TracingContext(mode)), torch.no_grad():
-        return as_function(compiler(module, fakes))

@@ -22,8 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import config, exc
 from stator.debug import _bisect, _models, _scripts, _stage, _verdict, _worker
-from stator.debug._inputs import InputsError
-from stator.debug._text import NotWritable
+from stator.debug._program import ScriptError
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -134,7 +133,7 @@ class Watched:
     def on_error(self, error, kind, inputs):
         if getattr(error, "_stator_repro", None) is not None:
             return  # a stage further in has written it
-        verdict = _verdict.verdict_of(_stage._inner(error), kind)
+        verdict = _verdict.verdict_of(_stage.inner_error(error), kind)
         path = self.write(inputs, verdict)
         self.noted(error, path)
         if path is not None and self.level == 2:
@@ -162,7 +161,7 @@ class Watched:
         if found is None or (self.looks_inside and _local.found_inside):
             return False
         _local.found_inside = True
-        path = self.write(inputs, Verdict("accuracy", message=found), ignore_non_fp=found.floating)
+        path = self.write(inputs, Verdict("accuracy", message=str(found)), ignore_non_fp=found.floating)
         log.warning("a compiled graph (%s) differs from eager: %s", self.stage, found)
         self.wrong = f"a compiled graph ({self.stage}) differs from eager: {found}", path
         return True
@@ -176,9 +175,7 @@ class Watched:
 
     def write(self, inputs, failure, ignore_non_fp=True):
         """Writes the script; gives its path, or None with a warning."""
-        run = _scripts.this_run()
-        run.store.sync = self.level == 3
-        graph = self.graph
+        run, graph = _scripts.this_run(), self.graph
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
                 case = _scripts.make_case(
@@ -188,7 +185,7 @@ class Watched:
                 path = _scripts.write_case(case, run)
                 if self.level >= 2:
                     _scripts.write_launcher(case, run)
-        except (OSError, NotWritable, InputsError) as error:
+        except (OSError, ScriptError) as error:
             log.warning("no repro was written: %s", error)
             return None
         except Exception:
