@@ -19,21 +19,15 @@ _numbers = itertools.count()
 _SETTING = "STATOR_BISECT"  # "first:last:file": graphs from first up to last are compiled; how many there are is noted in the file
 
 
-def next_number():
-    """The number of the graph that is being compiled, in the order of the program."""
+def is_compiled():
+    """Whether the graph is compiled that comes next, in the order of the program."""
     number = next(_numbers)
-    setting = os.environ.get(_SETTING)
-    if setting is not None:
-        with open(setting.split(":", 2)[2], "a") as file:
-            file.write(f"{number}\n")
-    return number
-
-
-def is_compiled(number):
     setting = os.environ.get(_SETTING)
     if setting is None:
         return True
-    first, last, _ = setting.split(":", 2)
+    first, last, noted = setting.split(":", 2)
+    with open(noted, "a") as file:
+        file.write(f"{number}\n")
     return int(first) <= number < (int(last) if last else sys.maxsize)
 
 

@@ -70,13 +70,13 @@ class Case:
     backend: BackendName
     failure: Verdict
     folder: str  # where the values are
-    header: dict  # state, configuration (lines), environment, random, versions
+    header: dict  # STATE, RANDOM, VERSIONS, ENVIRONMENT, as in the script; configuration (its lines)
 
     @property
     def ignore_non_fp(self):
         # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for,
         # unless it is.
-        return (self.header.get("state") or {}).get("ignore_non_fp", True)
+        return (self.header.get("STATE") or {}).get("ignore_non_fp", True)
 
     def load_inputs(self):
         loader = _inputs.Loader(self.folder)
@@ -89,7 +89,7 @@ class Case:
         return {name: shape for name, shape in shapes.items() if shape is not None}
 
     def seed(self):
-        state = self.header.get("random") or {"seed": 0}
+        state = self.header.get("RANDOM") or {"seed": 0}
         if "seed" in state:
             torch.manual_seed(state["seed"])
             return
@@ -148,35 +148,33 @@ def _program_call(case):
 def render(case, path, command="run"):
     """The text of a script that will lie at `path`, and does `command` if it is not told what to do."""
     text = _text.text_of(case.specimen)
-    parameters = text.parameters
-    header = case.header
-    count = case.specimen.call_count()
-    summary = f"{count} call{'s' if count != 1 else ''}, {case.stage}, backend {case.backend.text}: {case.failure}"
-    known = header.get("versions") or versions()
-    random_needed = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in case.specimen.calls())
-    folder = os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path)))
+    calls = case.specimen.calls()
+    summary = f"{len(calls)} call{'s' if len(calls) != 1 else ''}, {case.stage}, backend {case.backend.text}"
+    is_random = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in calls)
+    constants = {
+        "FORMAT": FORMAT,
+        "VERSIONS": case.header.get("VERSIONS") or versions(),
+        "STAGE": case.stage,
+        "BACKEND": case.backend.text,
+        "MODE": case.backend.mode,
+        "OPTIONS": case.backend.options,
+        "FAILURE": dataclasses.asdict(case.failure),
+        "STATE": case.header.get("STATE") or {},
+        "RANDOM": (case.header.get("RANDOM") if is_random else None) or {"seed": 0},
+        "DATA": os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path))),
+    }
     return _template().render(
         name=os.path.basename(path),
-        summary=" ".join(summary.split()),
-        environment_text=[", ".join(f"{k} {v}" for k, v in known.items())],
-        environment=header.get("environment") or {},
+        summary=" ".join(f"{summary}: {case.failure}".split()),
+        environment=case.header.get("ENVIRONMENT") or {},
         modules=text.modules,
         functions=text.functions,
         program=_program_call(case),
         command=command,
-        format=FORMAT,
-        versions=known,
-        stage=case.stage,
-        backend=case.backend.text,
-        mode=case.backend.mode,
-        options=case.backend.options,
-        failure=case.failure.data(),
-        state=header.get("state") or {},
-        random=(header.get("random") or {"seed": 0}) if random_needed else {"seed": 0},
-        data=folder,
-        configuration=header.get("configuration") or [],
-        inputs=_inputs.write(parameters, [case.specs[name] for name in parameters]),
-        parameters=parameters,
+        constants=constants,
+        configuration=case.header.get("configuration") or [],
+        inputs=_inputs.write(text.parameters, [case.specs[name] for name in text.parameters]),
+        parameters=text.parameters,
         body=text.body,
     )
 
@@ -216,9 +214,9 @@ def write_convenient(case, folder=None):
 class Run:
     """The folder of one process's scripts: stator_debug/run_<time>_<pid>/."""
 
-    def __init__(self, base=None, folder=None):
+    def __init__(self, folder=None):
         name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{_rank_suffix()}"
-        self.folder = folder or os.path.join(base or _default_base(), name)
+        self.folder = folder or os.path.join(_default_base(), name)
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
     def checkpoint_path(self, count, text_of):
@@ -272,11 +270,11 @@ def make_case(specimen, values, stage, backend, failure, store, random=None, sha
     named = zip(specimen.inputs(), values, strict=True)
     specs = {name: _inputs.with_shape(describer.spec(value), shapes.get(name)) for name, value in named}
     header = {
-        "state": {**_verdict.present_state(), "ignore_non_fp": ignore_non_fp},
+        "STATE": {**_verdict.present_state(), "ignore_non_fp": ignore_non_fp},
+        "RANDOM": _inputs.random_state(store) if random is None else random,
+        "ENVIRONMENT": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
+        "VERSIONS": versions(),
         "configuration": configuration_lines(),
-        "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
-        "random": _inputs.random_state(store) if random is None else random,
-        "versions": versions(),
     }
     return Case(specimen, specs, stage, backend, failure, store.folder, header)
 
@@ -330,13 +328,8 @@ def load(path):
     except TypeError:
         raise ScriptError(f"{path}: FAILURE is not a verdict: {scope['FAILURE']!r}") from None
     specimen = _text.from_fx(_text.read_forward(source, scope, path))
-    header = {
-        "state": scope["STATE"],
-        "configuration": _configuration_of(source),
-        "environment": scope.get("ENVIRONMENT") or {},
-        "random": scope["RANDOM"],
-        "versions": written,
-    }
+    header = {name: scope.get(name) or {} for name in ("STATE", "RANDOM", "VERSIONS", "ENVIRONMENT")}
+    header["configuration"] = _configuration_of(source)
     folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), scope["DATA"]))
     backend = BackendName(scope["BACKEND"], scope.get("MODE"), scope.get("OPTIONS"))
     return Case(specimen, _specs_of(scope, specimen, path), scope["STAGE"], backend, failure, folder, header)

@@ -13,9 +13,9 @@ import contextlib
 import dataclasses
 import importlib
 import inspect
+import logging
 import operator
 import os
-import sys
 from unittest import mock
 
 import torch
@@ -26,6 +26,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from stator import _backends, _fx, _node_meta, config, exc
 from stator.debug import _models, _text
 from stator.debug._program import ScriptError, definitions
+
+log = logging.getLogger("stator.debug")
 
 STAGES = ("dynamo", "forward", "backward", "inference")
 
@@ -59,22 +61,22 @@ def _find(text):
 
 
 def name_of(backend):
-    """How a script names the backend of a compile call (a stator._backends.Backend); None if it cannot."""
-    asked = backend.asked
-    if isinstance(asked, str):
-        own = _backends._own.get(asked)
-        if getattr(own, "__module__", "") != "__main__":
-            return BackendName(asked, backend.mode, backend.options or None)
-        asked = own
-    module, name = getattr(asked, "__module__", None), getattr(asked, "__qualname__", "<")
-    if module is None or "<" in name:
-        return None
+    """How a script names the backend of a compile call (a stator._backends.Backend)."""
+    asked, text = backend.asked, None
+    own = _backends._own.get(asked) if isinstance(asked, str) else asked
+    module, name = getattr(own, "__module__", ""), getattr(own, "__qualname__", "<")
     if module == "__main__":
-        file = getattr(sys.modules["__main__"], "__file__", None)
-        if file is None:
-            return None
-        module = os.path.abspath(file)
-    return BackendName(f"{module}:{name}", backend.mode, backend.options or None)
+        module = _text.program_of(own)
+    elif isinstance(asked, str):
+        text = asked
+    if text is None and module and "<" not in name:
+        text = f"{module}:{name}"
+    if text is None:
+        log.warning(
+            "the backend %s is a local function: the script's BACKEND has to be filled in by hand",
+            backend.compiler_name,
+        )
+    return BackendName(text or "__main__:fill_in", backend.mode, backend.options or None)
 
 
 # ---- AOTAutograd's compilers

@@ -47,9 +47,6 @@ class Verdict:
             return f"no end: still in phase {self.place!r} when the time was up"
         return self.kind + (f": {self.message}" if self.message else "")
 
-    def data(self):
-        return dataclasses.asdict(self)
-
 
 def _is_generated(file):
     return file.startswith("<") or "torchinductor_" in file or file == ""
@@ -99,7 +96,7 @@ def _set(state):
 @contextlib.contextmanager
 def state(header):
     before = present_state()
-    wanted = {**before, "grad": True, "autocast": {}, **(header.get("state") or {})}
+    wanted = {**before, "grad": True, "autocast": {}, **(header.get("STATE") or {})}
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(wanted["grad"]))
         for device, dtype in wanted["autocast"].items():
