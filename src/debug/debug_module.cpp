@@ -69,9 +69,11 @@ PyObject* fromFxFromPython(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* graph = nullptr;
     PyObject* describe = nullptr;
+    PyObject* function_at = nullptr;
     int is_body = 0;
-    if (!PyArg_ParseTuple(args, "OO|p", &graph, &describe, &is_body)) throw PythonError();
-    return wrap(fromFx(graph, describe, is_body != 0));
+    if (!PyArg_ParseTuple(args, "OO|pO", &graph, &describe, &is_body, &function_at))
+      throw PythonError();
+    return wrap(fromFx(graph, describe, function_at, is_body != 0));
   });
 }
 
@@ -265,7 +267,9 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"from_fx", fromFxFromPython, METH_VARARGS | METH_STATIC,
-     "from_fx(graph, describe, is_body=False): describe(node) gives (kind, facts, line, mutates)"},
+     "from_fx(graph, describe, is_body=False, function_at): describe(node) gives (kind, facts, "
+     "line, "
+     "mutates), function_at(node) a function or None"},
     {"inputs", inputs, METH_NOARGS, "Names of the inputs."},
     {"outputs", outputs, METH_NOARGS, "Names of the outputs."},
     {"calls", calls, METH_NOARGS, "(name, target, kind, facts, line, mutates) of each call."},

@@ -4,7 +4,6 @@ Nothing that the user sees changes: inputs are copied with their aliasing, the m
 back, and gradients go to the copies.
 """
 
-import contextlib
 import copy
 import logging
 
@@ -12,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from stator import config
+from stator.debug import _text
 from stator.debug._same import compare
 
 log = logging.getLogger("stator.debug")
@@ -173,7 +173,7 @@ def cast_to_fp64(model, inputs):
 def fp64_twin(model, inputs, only_fwd):
     """The reference in double precision, or None where it cannot be computed."""
     try:
-        with kept_random_state(), _no_autocast():
+        with kept_random_state(), torch._C._DisableAutocast():
             return run_forward_backward(*cast_to_fp64(clone_model(model), inputs), only_fwd)
     except Exception as error:
         log.warning("no fp64 reference: %s: %s", type(error).__name__, str(error).partition("\n")[0])
@@ -189,22 +189,11 @@ def _widened(model):
     def widen(value):
         return torch.float64 if isinstance(value, torch.dtype) and value in narrow else value
 
-    wide = torch.fx.Graph()
-    outputs = wide.graph_copy(model.graph, {})
-    if outputs is not None:
-        wide.output(outputs)
+    wide = _text.copied(model.graph)
     for node in wide.nodes:
         if node.op.startswith("call"):
             node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), widen)
     return torch.fx.GraphModule(model, wide)
-
-
-def _no_autocast():
-    stack = contextlib.ExitStack()
-    for device in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(device):
-            stack.enter_context(torch.autocast(device, enabled=False))
-    return stack
 
 
 # ---- two runs

@@ -327,7 +327,7 @@ def load(path):
         failure = Verdict(**scope["FAILURE"])
     except TypeError:
         raise ScriptError(f"{path}: FAILURE is not a verdict: {scope['FAILURE']!r}") from None
-    specimen = _text.from_fx(_text.read_forward(source, scope, path))
+    specimen = _text.read_forward(source, scope, path)
     header = {name: scope.get(name) or {} for name in ("STATE", "RANDOM", "VERSIONS", "ENVIRONMENT")}
     header["configuration"] = _configuration_of(source)
     folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), scope["DATA"]))

@@ -147,19 +147,19 @@ class Graph:
     """A graph module as a specimen, and how the two belong together."""
 
     def __init__(self, module):
-        self.specimen, self.attributes = _text.from_module(module)
+        self.specimen, self.tensors = _text.from_module(module)
         self.picked = _text.picked_outputs(module, self.specimen)
         self.shapes = _text.symbolic_shapes(module)
 
     def values(self, inputs):
         """The specimen's inputs for those of the module."""
-        return [*self.attributes, *inputs]
+        return [*inputs, *self.tensors]
 
     def difference(self, compiled, inputs, stage="dynamo"):
         """The first one between the specimen and what a compiler made of the module."""
 
         def of_specimen(*values):
-            out = compiled(*values[len(self.attributes) :])
+            out = compiled(*values[: len(values) - len(self.tensors)])
             return tuple(out[i] for i in self.picked)
 
         only_fwd = stage != "dynamo" or not torch.is_grad_enabled()

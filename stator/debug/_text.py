@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS
-from torch.fx.graph import inplace_methods, magic_methods
+from torch.fx.graph import _parse_stack_trace, inplace_methods, magic_methods
 from torch.fx.node import _get_qualified_name
 from torch.utils._dtype_abbrs import dtype_abbrs
 
@@ -60,8 +60,6 @@ def short_name(target):
         return target
     if isinstance(target, torch._ops.OpOverload):
         return target._schema.name.partition("::")[2]
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name.rpartition("::")[2]
     return getattr(target, "__name__", type(target).__name__)
 
 
@@ -133,17 +131,12 @@ def symbolic_shapes(module):
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(\n\s+(?P<code>[^\n]+))?')
-
-
 def user_line(trace):
     """`model.py:12 in forward: y = relu(x)` from a stack trace, its innermost frame."""
-    frames = list(_FRAME.finditer(trace or ""))
-    if not frames:
+    found = _parse_stack_trace(trace or "")
+    if found is None:
         return ""
-    last = frames[-1]
-    code = (last["code"] or "").strip()
-    return f"{os.path.basename(last['file'])}:{last['line']} in {last['function']}{': ' + code if code else ''}"
+    return f"{os.path.basename(found.file)}:{found.lineno} in {found.name}: {found.code}"
 
 
 def describe(node):
@@ -162,25 +155,11 @@ def copied(graph, nodes=None):
     return made
 
 
-def from_fx(graph):
-    return Specimen.from_fx(graph, describe)
-
-
 # ---- functions that graphs call: bodies of higher-order operators
 
 _bodies: weakref.WeakKeyDictionary[Any, Any] = (
     weakref.WeakKeyDictionary()
 )  # graph module -> (name in scripts, specimen)
-
-
-def as_body(module, name):
-    """A graph module that is an argument of a call: made known, so that it can be written."""
-    if module not in _bodies:
-        graph, extra = _without_attributes(module, name)
-        if extra:
-            raise NotWritable(f"a function that the graph calls ({name}) holds tensors, which no script can hold")
-        _known_body(module, name, Specimen.from_fx(graph, describe, True))
-    return module
 
 
 def _known_body(module, name, specimen):
@@ -194,41 +173,25 @@ def body_of(module):
     return _bodies[module][1] if module in _bodies else None
 
 
-def _without_attributes(module, name=""):
-    """(the graph with tensors of the module as inputs and its functions as arguments, [those tensors])"""
-    graph = module.graph
-    extra = []
-    if not any(node.op == "get_attr" for node in graph.nodes):
-        return graph, extra
-    graph = copied(module.graph)
-    first = next(iter(graph.nodes))
-    for node in list(graph.nodes):
-        if node.op != "get_attr":
-            continue
+def from_module(module, name=None):
+    """The specimen of a graph module, and tensors of the module that become its last inputs. name: it is a function
+    that another graph calls."""
+    tensors = []
+
+    def attribute(node):
         value = operator.attrgetter(node.target)(module)
-        if isinstance(value, torch.fx.GraphModule):
-            body = as_body(value, re.sub(r"\W", "_", f"{name}_{node.target}" if name else node.target))
-            for user in list(node.users):
-                user.args = torch.fx.node.map_arg(user.args, lambda n: body if n is node else n)  # noqa: B023
-                user.kwargs = torch.fx.node.map_arg(user.kwargs, lambda n: body if n is node else n)  # noqa: B023
-        elif isinstance(value, torch.Tensor):
-            with graph.inserting_before(first):
-                made = graph.placeholder(re.sub(r"\W", "_", f"attr_{node.target}"))
-            made.meta.update(node.meta)
-            node.replace_all_uses_with(made)
-            extra.append(value)
-        else:
-            raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
-        graph.erase_node(node)
-    return graph, extra
+        if isinstance(value, torch.Tensor) and name is None:
+            tensors.append(value)
+            return None
+        if not isinstance(value, torch.fx.GraphModule):
+            raise NotWritable(f"{name or 'the graph'} holds a {type(value).__name__} ({node.target}): no script can")
+        if value not in _bodies:
+            own = re.sub(r"\W", "_", f"{name}_{node.target}" if name else node.target)
+            _known_body(value, own, from_module(value, own)[0])
+        return value
 
-
-def from_module(module):
-    """The specimen of a graph module. Attributes that are tensors become inputs, the first ones: (specimen,
-    [tensors])."""
-    graph, extra = _without_attributes(module)
     try:
-        return from_fx(graph), extra
+        return Specimen.from_fx(module.graph, describe, name is not None, attribute), tensors
     except NotImplementedError as error:
         raise NotWritable(str(error)) from None
 
@@ -487,7 +450,7 @@ class Reader:
 
 
 def read_forward(source, scope, path):
-    """The FX graph of the function `forward` in a script's text."""
+    """The specimen of the function `forward` in a script's text."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
@@ -495,4 +458,5 @@ def read_forward(source, scope, path):
     functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
     if "forward" not in functions:
         raise ScriptError(f"{path}: there is no function `forward` in it")
-    return Reader(functions["forward"], scope, path, source.splitlines(), functions, {}).read()
+    graph = Reader(functions["forward"], scope, path, source.splitlines(), functions, {}).read()
+    return Specimen.from_fx(graph, describe)
