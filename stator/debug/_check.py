@@ -132,10 +132,7 @@ def first_difference(specimen, inputs, backend, stage, shapes, ignore_non_fp=Tru
         values = [by_name[n] for n in part.inputs()]
         with _stage.grad(stage):
             compiled = _stage.Prepared(part, _models.clone_inputs(values), stage, shapes).compiled(backend)
-            only_fwd = stage != "dynamo" or not torch.is_grad_enabled()
-            found[count] = _models.compare_two_models(
-                part.to_fx(), compiled, values, only_fwd, ignore_non_fp=ignore_non_fp
-            )
+            found[count] = _models.compare_two_models(part.to_fx(), compiled, values, ignore_non_fp=ignore_non_fp)
         return found[count] is not None
 
     if not fails(len(calls)):

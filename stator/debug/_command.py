@@ -3,10 +3,9 @@ for such a script."""
 
 import argparse
 import contextlib
-import dataclasses
-import json
 import logging
 import multiprocessing.connection
+import pickle
 import sys
 import traceback
 
@@ -44,15 +43,17 @@ def _run(arguments):
 def _minify(arguments):
     from stator.debug._minify import DoesNotFail, minify
 
+    options = ("script", "timeout", "memory", "total", "output", "fresh")
     try:
-        options = ("script", "timeout", "memory", "total", "output", "fresh")
         report = minify(**{name: getattr(arguments, name) for name in options})
     except DoesNotFail as error:
-        print(error, file=sys.stderr)
-        return 3
+        report = error
     if arguments.report:
-        with open(arguments.report, "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(report), file)
+        with open(arguments.report, "wb") as file:
+            pickle.dump(report, file)
+    if isinstance(report, DoesNotFail):
+        print(report, file=sys.stderr)
+        return 3
     print(report)
     return 0 if report.confirmed else 4
 

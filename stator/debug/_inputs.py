@@ -9,7 +9,6 @@ with its name, so that nothing damaged or foreign is taken for an input.
 import contextlib
 import dataclasses
 import hashlib
-import math
 import os
 import pkgutil
 import re
@@ -284,17 +283,10 @@ def like(spec, value, seed):
             if not value.dtype.is_floating_point:
                 low, high = int(whole.min()), int(whole.max())
             elif (finite := whole[torch.isfinite(whole)].double()).numel():
-                low, high = _rounded(float(finite.min()), float(finite.max()))
+                # A few digits are enough to say where values lie, and are easier to read.
+                low, high = (float(f"{float(end):.3g}") for end in (finite.min(), finite.max()))
     storage = RandomStorage(seed=seed, dtype=value.dtype, count=count, low=low, high=high, device=str(value.device))
     return dataclasses.replace(spec, storage=storage)
-
-
-def _rounded(low, high):
-    """Two digits are enough to say where values lie, and are easier to read."""
-    if low == high:
-        return low, high
-    digits = 2 - math.ceil(math.log10(max(abs(low), abs(high), 1e-30)))
-    return round(low, digits), round(high, digits)
 
 
 def with_shape(spec, shape):
@@ -389,15 +381,12 @@ class Loader:
 
     def tensor(self, spec):
         storage, shape, stride, offset = self.storage(spec.storage), spec.shape, spec.stride, spec.offset
-        made = torch.empty(0, dtype=spec.dtype, device=storage.device)
         reach = _reach(offset, shape, stride) if 0 not in shape else 0
-        if min((offset, *shape, *stride)) < 0 or reach > storage.nbytes() // made.itemsize:
+        if min((offset, *shape, *stride)) < 0 or reach > storage.nbytes() // spec.dtype.itemsize:
             raise InputsError(
                 f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes"
             )
-        made.set_(storage, offset, shape, stride)
-        made = made.conj() if spec.conj else made
-        made = made._neg_view() if spec.neg else made
+        made = _models.over(storage, spec.dtype, offset, shape, stride, spec.conj, spec.neg)
         if spec.parameter:
             return torch.nn.Parameter(made, spec.requires_grad)
         if spec.requires_grad:

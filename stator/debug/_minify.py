@@ -193,17 +193,10 @@ class Minifier:
         """Sizes, the batch first: every size that is the same number becomes 1, 2 or its half, in inputs and in
         arguments."""
         tried = set()
-        while True:
-            sizes = [s for s in self.sizes() if s not in tried]
-            if not sizes:
-                return
+        while sizes := [size for size in self.sizes() if size not in tried]:
             size = sizes[0]
-            tried.add(size)
-            for smaller in dict.fromkeys([1, 2, size // 2]):
-                if smaller < size and smaller > 0 and self.try_size(size, smaller):
-                    tried.discard(size)
-                    tried.add(smaller)
-                    break
+            smaller = (n for n in dict.fromkeys([1, 2, size // 2]) if self.try_size(size, n))
+            tried |= {size, next(smaller, size)}
 
     def sizes(self):
         """Sizes over 2 of the inputs, first dimensions first."""

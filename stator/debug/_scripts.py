@@ -132,14 +132,8 @@ def _can_be_written(value):
         return False
 
 
-def _program_call(case):
-    """The statement's right side that gives a script the definitions of the program's own file; None: it needs none."""
-    path = _text.program_in(case.specimen)
-    backend = case.backend.text.rpartition(":")[0]
-    if path is None and backend.endswith(".py"):
-        path = backend
-    if path is None:
-        return None
+def _program_call(path):
+    """What gives a script the definitions of the program's own file."""
     values, defaults = _program.computed_values(path, _can_be_written)
     given = [_inputs.literal(part) for part in ([values, defaults] if defaults else [values] if values else [])]
     return f"stator.debug.definitions({', '.join([repr(path), *given])})"
@@ -149,6 +143,8 @@ def render(case, path, command="run"):
     """The text of a script that will lie at `path`, and does `command` if it is not told what to do."""
     text = _text.text_of(case.specimen)
     calls = case.specimen.calls()
+    file, _, _ = case.backend.text.rpartition(":")
+    program = text.program or (file if file.endswith(".py") else None)
     summary = f"{len(calls)} call{'s' if len(calls) != 1 else ''}, {case.stage}, backend {case.backend.text}"
     is_random = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in calls)
     constants = {
@@ -169,7 +165,7 @@ def render(case, path, command="run"):
         environment=case.header.get("ENVIRONMENT") or {},
         modules=text.modules,
         functions=text.functions,
-        program=_program_call(case),
+        program=None if program is None else _program_call(program),
         command=command,
         constants=constants,
         configuration=case.header.get("configuration") or [],
@@ -215,7 +211,8 @@ class Run:
     """The folder of one process's scripts: stator_debug/run_<time>_<pid>/."""
 
     def __init__(self, folder=None):
-        name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{_rank_suffix()}"
+        rank = f"_rank{os.environ['RANK']}" if "RANK" in os.environ else ""
+        name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{rank}"
         self.folder = folder or os.path.join(_default_base(), name)
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
@@ -243,15 +240,6 @@ def _default_base():
     other = os.path.join(tempfile.gettempdir(), f"stator_debug_{os.getuid()}")
     log.warning("%s cannot be written to: scripts go to %s (STATOR_DEBUG_DIR names another folder)", place, other)
     return other
-
-
-@functools.cache
-def _rank_suffix():
-    """Of several ranks, which one: torchrun's variable, or the process group's number."""
-    dist = sys.modules.get("torch.distributed")
-    if dist is not None and dist.is_available() and dist.is_initialized():
-        return f"_rank{dist.get_rank()}"
-    return f"_rank{os.environ['RANK']}" if os.environ.get("RANK", "").isdecimal() else ""
 
 
 @functools.cache

@@ -11,6 +11,7 @@ it passes on.
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 import logging
@@ -83,13 +84,26 @@ def name_of(backend):
 
 
 @contextlib.contextmanager
-def aot_compilers(replace):
-    """While this lasts, replace(role, compiler) stands for each compiler that a backend hands to AOTAutograd."""
-    import torch._functorch.aot_autograd as functorch
-    from torch._dynamo.backends import common
+def inner_compilers(backend, replace):
+    """While this lasts, replace(role, compiler) stands for each compiler that the backend hands to AOTAutograd. Of
+    inductor for one that is a step further in: compile_fx_inner, which gets inductor's inputs."""
     from torch._functorch import config as functorch_config
 
-    original = common.aot_module_simplified
+    entries = _inductor_entry(replace) if backend.asked == "inductor" else _aot_entries(replace)
+    with contextlib.ExitStack() as stack:
+        # A cached result would come without its graphs having been compiled.
+        stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
+        for place, name, entry in entries:
+            stack.enter_context(mock.patch.object(place, name, entry))
+        yield
+
+
+def _aot_entries(replace):
+    import torch._functorch.aot_autograd as functorch
+    from torch._dynamo.backends import common
+
+    name = "aot_module_simplified"
+    original = getattr(common, name)
     signature = inspect.signature(original)
 
     def entry(*args, **kwargs):
@@ -99,43 +113,21 @@ def aot_compilers(replace):
         given["fw_compiler"] = replace("forward", forward)
         given["bw_compiler"] = replace("backward", given.get("bw_compiler") or forward)
         given["inference_compiler"] = replace("inference", given.get("inference_compiler") or forward)
-        # A cached result would come without its graphs having been compiled.
-        with functorch_config.patch(enable_autograd_cache=False):
-            return original(*bound.args, **bound.kwargs)
+        return original(*bound.args, **bound.kwargs)
 
-    places = [place for place in (common, functorch) if getattr(place, "aot_module_simplified", None) is original]
-    with contextlib.ExitStack() as stack:
-        for place in places:
-            stack.enter_context(mock.patch.object(place, "aot_module_simplified", entry))
-        yield
+    return [(place, name, entry) for place in (common, functorch) if getattr(place, name, None) is original]
 
 
-def is_inductor(backend):
-    return backend.asked == "inductor"
-
-
-@contextlib.contextmanager
-def inductor_inner(replace):
-    """The same for inductor, one step further in: replace(role, compiler) stands for compile_fx_inner, which gets
-    inductor's inputs."""
-    from torch._functorch import config as functorch_config
+def _inductor_entry(replace):
     from torch._inductor import compile_fx as inductor
 
-    original = inductor.compile_fx
     inner = inductor.compile_fx_inner
 
-    def role(kwargs):
-        return "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
-
     def inner_compile(gm, example_inputs, **kwargs):
-        return replace(role(kwargs), lambda g, e: inner(g, e, **kwargs))(gm, example_inputs)
+        role = "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
+        return replace(role, lambda g, e: inner(g, e, **kwargs))(gm, example_inputs)
 
-    def entry(model, example_inputs, inner_compile=inner_compile, **kwargs):
-        with functorch_config.patch(enable_autograd_cache=False):
-            return original(model, example_inputs, inner_compile=inner_compile, **kwargs)
-
-    with mock.patch.object(inductor, "compile_fx", entry):
-        yield
+    return [(inductor, "compile_fx", functools.partial(inductor.compile_fx, inner_compile=inner_compile))]
 
 
 def grad(stage):
@@ -162,14 +154,9 @@ class Graph:
             out = compiled(*values[: len(values) - len(self.tensors)])
             return tuple(out[i] for i in self.picked)
 
-        only_fwd = stage != "dynamo" or not torch.is_grad_enabled()
         with grad(stage):
             return _models.compare_two_models(
-                self.specimen.to_fx(),
-                of_specimen,
-                self.values(inputs),
-                only_fwd,
-                ignore_non_fp=config.repro_ignore_non_fp,
+                self.specimen.to_fx(), of_specimen, self.values(inputs), ignore_non_fp=config.repro_ignore_non_fp
             )
 
 
@@ -179,7 +166,7 @@ class _Found(BaseException):
 
 def aot_compiler(backend, role):
     """The compiler that a backend uses for one of AOTAutograd's graphs."""
-    if is_inductor(backend):
+    if backend.asked == "inductor":
         from torch._inductor import compile_fx as inductor
 
         if backend.function is None and (backend.mode or backend.options):
@@ -195,28 +182,20 @@ def aot_compiler(backend, role):
                 )
 
         return compile_inner
-    found = {}
 
     def remember(which, compiler):
-        found[which] = compiler
-        if len(found) == 3:
-            raise _Found
+        if which == role:
+            raise _Found(compiler)
         return compiler
 
-    probe = torch.fx.symbolic_trace(_Probe())
     try:
-        with aot_compilers(remember), config.patch(repro_after=None):
-            backend(probe, [torch.ones(2, requires_grad=True)])
-    except _Found:
-        return found[role]
+        with inner_compilers(backend, remember), config.patch(repro_after=None):
+            backend(torch.fx.symbolic_trace(lambda x: (x * 2,)), [torch.ones(2, requires_grad=True)])
+    except _Found as found:
+        return found.args[0]
     raise ScriptError(
         f"the backend {backend.compiler_name} does not go through AOTAutograd: there is no stage {role!r}"
     )
-
-
-class _Probe(torch.nn.Module):
-    def forward(self, x):
-        return (x * 2,)
 
 
 # ---- compiling a specimen

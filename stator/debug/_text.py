@@ -29,7 +29,7 @@ from stator.debug._program import NotWritable, ScriptError, program_file, progra
 Specimen = _core.Specimen
 
 # Names that every script has in its globals.
-_PREFIXES = ("torch", "operator", "math", "builtins", "program")
+_PREFIXES = ("torch", "operator", "math", "builtins")
 
 
 @functools.cache
@@ -245,16 +245,6 @@ def _name_of(value):
     raise NotWritable(f"{value!r} cannot be named in a script: it is no attribute of an importable module")
 
 
-def program_in(specimen):
-    """The program's own file, if a specimen needs functions or operators of it."""
-    for _, target, *_ in specimen.calls():
-        is_operator = isinstance(target, torch._ops.OpOverload)
-        found = program_file(_registrar(target) or "") if is_operator else program_of(target)
-        if found is not None:
-            return found
-    return None
-
-
 @dataclasses.dataclass
 class Text:
     """A specimen as Python."""
@@ -263,6 +253,7 @@ class Text:
     body: str
     modules: list  # to import
     functions: list  # (name, parameters, body) of the functions that it calls, those that others need first
+    program: str | None  # the program's own file, if something of it is needed
 
 
 def text_of(specimen):
@@ -272,23 +263,27 @@ def text_of(specimen):
         text = spell(value)
         if isinstance(value, torch.fx.GraphModule) and value not in called:
             called.append(value)
+        elif text.startswith("program."):
+            needed.add(value.__module__)
         elif re.fullmatch(r"[A-Za-z_][\w.]*\.\w+", text) and text.partition(".")[0] not in _PREFIXES:
             needed.add(_importable(text))
         return text
 
     parameters, body = specimen.text(spelled)
-    for module in called:
-        name, inner = _bodies[module]
-        made = text_of(inner)
-        functions += [f for f in [*made.functions, (name, made.parameters, made.body)] if f not in functions]
-        needed.update(made.modules)
     for _, target, *_ in specimen.calls():
         if isinstance(target, torch._ops.OpOverload):
             needed.add(_registrar(target))
         elif is_higher_order(target):
             needed.add(type(target).__module__)
-    modules = {name for name in needed - {None, "torch._ops"} if program_file(name) is None}
-    return Text(parameters, body, sorted(modules), functions)
+    files = {name: program_file(name) for name in needed - {None, "torch._ops"}}
+    modules, programs = {name for name, file in files.items() if file is None}, [*files.values()]
+    for module in called:
+        name, inner = _bodies[module]
+        made = text_of(inner)
+        functions += [f for f in [*made.functions, (name, made.parameters, made.body)] if f not in functions]
+        modules.update(made.modules)
+        programs.append(made.program)
+    return Text(parameters, body, sorted(modules), functions, next(filter(None, programs), None))
 
 
 def _importable(name):

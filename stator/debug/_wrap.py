@@ -44,8 +44,11 @@ def compile_graph(backend, compile, gm, example_inputs):
     def inner(graph_module, inputs):
         if after == "dynamo":
             return compile(graph_module, inputs)
-        where = _stage.inductor_inner if _stage.is_inductor(backend) else _stage.aot_compilers
-        with where(lambda role, compiler: lambda gm, e: Watched(role, name, level).compile(compiler, gm, e)):
+
+        def replace(role, compiler):
+            return lambda gm, e: Watched(role, name, level).compile(compiler, gm, e)
+
+        with _stage.inner_compilers(backend, replace):
             return compile(graph_module, inputs)
 
     if after == "aot":
