@@ -109,7 +109,7 @@ def run_theirs(script):
             return False
         try:
             specimen, _ = _text.from_module(gm)
-            compiled = _stage.compile_specimen(specimen, _models.clone_inputs(inputs), case.stage, backend)
+            compiled = _stage.Prepared(specimen, _models.clone_inputs(inputs), case.stage, {}).compiled(backend)
             res = _models.run_forward_backward(compiled, _models.clone_inputs(inputs), only_fwd)
         except Exception:
             return case.failure.kind != "accuracy"

@@ -33,7 +33,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from stator import _backends, _caches, _compile, _core, _disk, _logs, _saved, exc
+from stator import _backends, _by_value, _caches, _core, _disk, _logs, _saved, exc
 
 _KEY = _core.disk_digest(b"stator.aot_compile, 1")
 _MARKS = "_dynamo_"  # attributes of a tensor that say which of its sizes are dynamic
@@ -352,61 +352,51 @@ def _inlined(lines: Any) -> set[InlinedSource]:
 # ---- files
 
 
-def _is_named(function: Any) -> bool:
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    found = _compile.innermost(found) if callable(found) else found  # type: ignore[no-untyped-call]
-    return found is function
+class _Globals:
+    """Stands for the globals of a module: those of the process that loads the file."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
 
 
-def _function_facts(function: types.FunctionType) -> dict[str, Any]:
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return dict(module=function.__module__, qualname=function.__qualname__, name=function.__name__, code=marshal.dumps(function.__code__),
-                defaults=function.__defaults__, kwdefaults=function.__kwdefaults__, cells=cells)  # fmt: skip
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: Any, external: dict[str, Any]) -> None:
+class _Pickler(_by_value.Pickler):
+    def __init__(self, file: Any, root: types.FunctionType, external: dict[str, Any]) -> None:
         super().__init__(file)
+        self.root = root
         self.names = {id(value): name for name, value in external.items()}
         self.refused: list[Any] = []
 
     def persistent_id(self, value: Any) -> Any:
         if id(value) in self.names:
             return self.names[id(value)]
+        if isinstance(value, _Globals):
+            return value.module, value.module == self.root.__module__
         if isinstance(value, torch.nn.Module):
             self.refused.append(value)
             return "?"
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType) and not _is_named(value):
-            return _function, (_function_facts(value), None)
-        if isinstance(value, types.ModuleType):
-            return importlib.import_module, (value.__name__,)
-        return NotImplemented
+        # The module may have something else under the function's name: what compile returned.
+        return self.function(value) if value is self.root else super().reducer_override(value)
+
+    def scope(self, function: types.FunctionType) -> tuple[Any, dict[str, Any]]:
+        return _Globals(function.__module__), {}
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, external: dict[str, Any]) -> None:
+    def __init__(self, file: Any, external: dict[str, Any], f_globals: dict[str, Any] | None) -> None:
         super().__init__(file)
-        self.external = external
+        self.external, self.f_globals = external, f_globals
 
     def persistent_load(self, name: Any) -> Any:
+        if isinstance(name, tuple):
+            module, is_own = name
+            given = self.f_globals if is_own else None
+            return given if given is not None else importlib.import_module(module).__dict__
         if name not in self.external:
             raise RuntimeError(f"load_compiled_function: external_data has no {name!r}, which the function holds")
         return self.external[name]
-
-
-def _function(facts: dict[str, Any], f_globals: Any) -> types.FunctionType:
-    if f_globals is None:
-        f_globals = importlib.import_module(facts["module"]).__dict__
-    cells = tuple(types.CellType(value) for value in facts["cells"])
-    made = types.FunctionType(marshal.loads(facts["code"]), f_globals, facts["name"], facts["defaults"], cells or None)
-    made.__kwdefaults__ = facts["kwdefaults"]
-    made.__module__, made.__qualname__ = facts["module"], facts["qualname"]
-    return made
 
 
 def _made_state(backend: _Backend) -> Any:
@@ -445,11 +435,11 @@ def _write(made: CompiledAhead, path: str, external: dict[str, Any]) -> None:
                     raise RuntimeError(f"save_compiled_function: {_saved._place(place)}: {found}")  # type: ignore[no-untyped-call]
                 parts.add(key, _saved._place(place), found)  # type: ignore[no-untyped-call]
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer, external)
+    pickler = _Pickler(buffer, made._function, external)
     code = made._function.__code__
     lines = backend.sources | {(code.co_filename, code.co_firstlineno)}
     sources = [dataclasses.astuple(source) for source in _inlined(lines)]
-    pickler.dump({"function": _function_facts(made._function), "marks": made._marks, "made": _made_state(backend),
+    pickler.dump({"function": made._function, "marks": made._marks, "made": _made_state(backend),
                   "wanted": made._wanted, "sources": sources})  # fmt: skip
     if pickler.refused:
         raise RuntimeError(
@@ -466,10 +456,10 @@ def _write(made: CompiledAhead, path: str, external: dict[str, Any]) -> None:
 class _File:
     """A file of save_compiled_function's."""
 
-    def __init__(self, path: str, external: dict[str, Any]) -> None:
+    def __init__(self, path: str, external: dict[str, Any], f_globals: dict[str, Any] | None) -> None:
         self.graphs: Any = _saved.File(path, "error", _KEY)  # type: ignore[no-untyped-call]
         self.arguments = self.graphs.arguments
-        state = _Unpickler(io.BytesIO(self.graphs.last_part()), external).load()  # type: ignore[no-untyped-call]
+        state = _Unpickler(io.BytesIO(self.graphs.last_part()), external, f_globals).load()  # type: ignore[no-untyped-call]
         self.function, self.marks, self.wanted = state["function"], state["marks"], state["wanted"]
         self.sources = state["sources"]
         self.made = None
@@ -502,5 +492,5 @@ def load_compiled_function(
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(file.read())
         copy.flush()
-        kept = _File(copy.name, external_data or {})
-    return CompiledAhead(_function(kept.function, f_globals), kept.arguments, kept)
+        kept = _File(copy.name, external_data or {}, f_globals)
+    return CompiledAhead(kept.function, kept.arguments, kept)

@@ -69,6 +69,8 @@ class Specimen:  # A graph under examination, see stator.debug.
     def learn(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # learn({name: (kind, facts)}): what a run has shown of the values
+    @staticmethod
+    def literal(*args: Any, **kwargs: Any) -> Any: ...  # staticmethod(function) -> method
     def outputs(self, *args: Any, **kwargs: Any) -> Any: ...  # Names of the outputs.
     def reduce(
         self, *args: Any, **kwargs: Any
@@ -78,7 +80,9 @@ class Specimen:  # A graph under examination, see stator.debug.
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # snapshots(names, function): the values when they were made, as outputs
     def text(self, *args: Any, **kwargs: Any) -> Any: ...  # text(spell): (parameters, body) as Python
-    def to_fx(self, *args: Any, **kwargs: Any) -> Any: ...  # The torch.fx.GraphModule.
+    def to_fx(
+        self, *args: Any, **kwargs: Any
+    ) -> Any: ...  # to_fx(name=''): the torch.fx.GraphModule; with a name that of a function that a graph calls
     def with_examples(
         self, *args: Any, **kwargs: Any
     ) -> Any: ...  # with_examples(values): a copy whose inputs have examples

@@ -69,9 +69,11 @@ PyObject* fromFxFromPython(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* graph = nullptr;
     PyObject* describe = nullptr;
+    PyObject* function_at = nullptr;
     int is_body = 0;
-    if (!PyArg_ParseTuple(args, "OO|p", &graph, &describe, &is_body)) throw PythonError();
-    return wrap(fromFx(graph, describe, is_body != 0));
+    if (!PyArg_ParseTuple(args, "OO|pO", &graph, &describe, &is_body, &function_at))
+      throw PythonError();
+    return wrap(fromFx(graph, describe, function_at, is_body != 0));
   });
 }
 
@@ -142,6 +144,15 @@ PyObject* text(PyObject* self, PyObject* spell) {
   });
 }
 
+PyObject* literal(PyObject*, PyObject* args) {
+  return guarded([&] {
+    PyObject* value = nullptr;
+    PyObject* spell = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &value, &spell)) throw PythonError();
+    return str(pythonLiteral(value, spell));
+  });
+}
+
 PyObject* runner(PyObject* self, PyObject*) {
   return guarded([&] { return orThrow(graph::makeRunner(get(self).graph).release()); });
 }
@@ -163,8 +174,13 @@ PyObject* withExamples(PyObject* self, PyObject* values) {
   });
 }
 
-PyObject* toFx(PyObject* self, PyObject*) {
-  return guarded([&] { return orThrow(graph::toGraphModule(get(self).graph, nullptr).release()); });
+PyObject* toFx(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* name = "";
+    if (!PyArg_ParseTuple(args, "|s", &name)) throw PythonError();
+    get(self).graph->name = name;
+    return orThrow(graph::toGraphModule(get(self).graph, nullptr).release());
+  });
 }
 
 PyObject* keep(PyObject* self, PyObject* names) {
@@ -251,7 +267,9 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"from_fx", fromFxFromPython, METH_VARARGS | METH_STATIC,
-     "from_fx(graph, describe, is_body=False): describe(node) gives (kind, facts, line, mutates)"},
+     "from_fx(graph, describe, is_body=False, function_at): describe(node) gives (kind, facts, "
+     "line, "
+     "mutates), function_at(node) a function or None"},
     {"inputs", inputs, METH_NOARGS, "Names of the inputs."},
     {"outputs", outputs, METH_NOARGS, "Names of the outputs."},
     {"calls", calls, METH_NOARGS, "(name, target, kind, facts, line, mutates) of each call."},
@@ -259,10 +277,13 @@ PyMethodDef methods[] = {
     {"hash", hashFromPython, METH_NOARGS, "Equal for equal programs."},
     {"learn", learn, METH_O, "learn({name: (kind, facts)}): what a run has shown of the values"},
     {"text", text, METH_O, "text(spell): (parameters, body) as Python"},
+    {"literal", literal, METH_VARARGS | METH_STATIC,
+     "literal(value, spell): a value that belongs to no graph as Python"},
     {"runner", runner, METH_NOARGS, "A callable that runs it."},
     {"with_examples", withExamples, METH_O,
      "with_examples(values): a copy whose inputs have examples"},
-    {"to_fx", toFx, METH_NOARGS, "The torch.fx.GraphModule."},
+    {"to_fx", toFx, METH_VARARGS,
+     "to_fx(name=''): the torch.fx.GraphModule; with a name that of a function that a graph calls"},
     {"keep", keep, METH_O,
      "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
     {"with_ints", withIntsFromPython, METH_VARARGS,

@@ -54,6 +54,33 @@ class Writer {
     return made;
   }
 
+  std::string value(PyObject* object) {
+    if (graph::isStandIn(object)) return specimen_.name(graph::asStandIn(object)->node->index);
+    if (PyTuple_CheckExact(object))
+      return "(" + items(object) + (PyTuple_GET_SIZE(object) == 1 ? ",)" : ")");
+    if (PyList_Check(object)) return "[" + items(object) + "]";
+    if (PyDict_CheckExact(object)) {
+      std::string made;
+      PyObject* key = nullptr;
+      PyObject* item = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
+        made += (made.empty() ? "" : ", ") + value(key) + ": " + value(item);
+      return "{" + made + "}";
+    }
+    if (PySlice_Check(object)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(object);
+      return "slice(" + value(slice->start) + ", " + value(slice->stop) + ", " +
+             value(slice->step) + ")";
+    }
+    bool finite = PyFloat_CheckExact(object) && std::isfinite(PyFloat_AS_DOUBLE(object));
+    if (finite || object == Py_None || object == Py_Ellipsis || PyBool_Check(object) ||
+        PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object)) {
+      if (object == Py_Ellipsis) return "...";
+      return text(orThrow(PyObject_Repr(object)).get());
+    }
+    return spelled(object);
+  }
+
  private:
   std::string call(const Node& node) {
     PyObject* args = node.args.get();
@@ -109,33 +136,6 @@ class Writer {
     return made;
   }
 
-  std::string value(PyObject* object) {
-    if (graph::isStandIn(object)) return specimen_.name(graph::asStandIn(object)->node->index);
-    if (PyTuple_CheckExact(object))
-      return "(" + items(object) + (PyTuple_GET_SIZE(object) == 1 ? ",)" : ")");
-    if (PyList_Check(object)) return "[" + items(object) + "]";
-    if (PyDict_CheckExact(object)) {
-      std::string made;
-      PyObject* key = nullptr;
-      PyObject* item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
-        made += (made.empty() ? "" : ", ") + value(key) + ": " + value(item);
-      return "{" + made + "}";
-    }
-    if (PySlice_Check(object)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return "slice(" + value(slice->start) + ", " + value(slice->stop) + ", " +
-             value(slice->step) + ")";
-    }
-    bool finite = PyFloat_CheckExact(object) && std::isfinite(PyFloat_AS_DOUBLE(object));
-    if (finite || object == Py_None || object == Py_Ellipsis || PyBool_Check(object) ||
-        PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object)) {
-      if (object == Py_Ellipsis) return "...";
-      return text(orThrow(PyObject_Repr(object)).get());
-    }
-    return spelled(object);
-  }
-
   const std::string& spelled(PyObject* object) {
     auto found = spellings_.find(object);
     if (found != spellings_.end()) return found->second;
@@ -152,6 +152,10 @@ class Writer {
 
 PythonText pythonText(const Specimen& specimen, PyObject* spell) {
   return Writer(specimen, spell).write();
+}
+
+std::string pythonLiteral(PyObject* value, PyObject* spell) {
+  return Writer(Specimen(), spell).value(value);
 }
 
 }  // namespace stator::debug

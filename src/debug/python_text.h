@@ -18,5 +18,7 @@ struct PythonText {
 // `spell(object)` gives the expression that a callable or constant is written as, or a template with {} for an
 // operator's operands; it raises for what cannot be written. Throws PythonError.
 PythonText pythonText(const Specimen& specimen, PyObject* spell);
+// The expression of a value that holds no values of a graph.
+std::string pythonLiteral(PyObject* value, PyObject* spell);
 
 }  // namespace stator::debug

@@ -28,8 +28,8 @@ Ref<> attribute(PyObject* object, const char* name) {
 
 class FxReader {
  public:
-  FxReader(PyObject* fx_graph, PyObject* describe, bool is_body)
-      : fx_graph_(fx_graph), describe_(describe), is_body_(is_body) {
+  FxReader(PyObject* fx_graph, PyObject* describe, PyObject* function_at, bool is_body)
+      : fx_graph_(fx_graph), describe_(describe), function_at_(function_at), is_body_(is_body) {
     Ref<> module = orThrow(importModule("torch.fx.node"));
     node_type_ = attribute(module.get(), "Node");
   }
@@ -46,7 +46,14 @@ class FxReader {
     std::string op = text(attribute(fx, "op").get());
     if (op == "output") return addOutputs(fx);
     Node* node = nullptr;
-    if (op == "placeholder") {
+    if (op == "get_attr" && function_at_ != nullptr) {
+      Ref<> function = orThrow(PyObject_CallOneArg(function_at_, fx));
+      if (function.get() != Py_None) {
+        functions_[fx] = std::move(function);
+        return;
+      }
+      node = made_.graph->addInput(nullptr, nullptr, nullptr);
+    } else if (op == "placeholder") {
       node = made_.graph->addInput(nullptr, nullptr, nullptr);
     } else if (op == "call_function" || op == "call_method") {
       Ref<> args = convert(attribute(fx, "args").get());
@@ -95,6 +102,8 @@ class FxReader {
     auto none = [](Node*) -> Ref<> { throw InternalError("a stand-in in an FX graph"); };
     auto constant = [&](PyObject* leaf) -> Ref<> {
       if (!PyObject_TypeCheck(leaf, node_type)) return newRef(leaf);
+      if (auto function = functions_.find(leaf); function != functions_.end())
+        return function->second;
       auto found = nodes_.find(leaf);
       if (found == nodes_.end()) {
         PyErr_Format(PyExc_ValueError, "%R is used before it is made", leaf);
@@ -109,10 +118,12 @@ class FxReader {
 
   PyObject* fx_graph_;
   PyObject* describe_;
+  PyObject* function_at_;
   bool is_body_;
   Ref<> node_type_;
   Specimen made_;
   std::unordered_map<PyObject*, Node*> nodes_;
+  std::unordered_map<PyObject*, Ref<>> functions_;
 };
 
 class Hash {
@@ -185,8 +196,8 @@ std::vector<int> Specimen::reads(int index) const {
   return made;
 }
 
-Specimen fromFx(PyObject* fx_graph, PyObject* describe, bool is_body) {
-  return FxReader(fx_graph, describe, is_body).read();
+Specimen fromFx(PyObject* fx_graph, PyObject* describe, PyObject* function_at, bool is_body) {
+  return FxReader(fx_graph, describe, function_at, is_body).read();
 }
 
 uint64_t hashOf(const Specimen& specimen) {

@@ -49,11 +49,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from stator.debug import _command
-
     arguments = parser().parse_args(argv)
     try:
-        return getattr(arguments, "main", _command.main)(arguments)
+        return arguments.main(arguments)
     except Failed as error:
         print(f"stator: {error}", file=sys.stderr)
         return 2

@@ -59,12 +59,10 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
     Runs in a process of its own: candidates are forks of it, which a process that has run tensor operations must not
     make.
     """
-    import json
     import os
+    import pickle
     import tempfile
 
-    from stator.debug._minify import DoesNotFail, Report
-    from stator.debug._verdict import Verdict
     from stator.debug._worker import run_minifier
 
     with tempfile.TemporaryDirectory() as folder:
@@ -73,10 +71,10 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
         options += [f"--output={output}"] if output else []
         options += ["--fresh"] if fresh else []
         done = run_minifier(script, *options, capture_output=True, text=True)
-        if done.returncode == 3:
-            raise DoesNotFail(done.stderr.strip().splitlines()[-1])
         if not os.path.exists(path):
             raise ScriptError(done.stderr.strip().removeprefix("stator: "))
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    return Report(**{**found, "failure": Verdict(**found["failure"])})
+        with open(path, "rb") as file:
+            report = pickle.load(file)
+    if isinstance(report, Exception):
+        raise report
+    return report

@@ -6,7 +6,6 @@ is right, the compiled graphs are compared with eager one by one instead.
 """
 
 import bisect
-import contextlib
 import glob
 import itertools
 import os
@@ -19,21 +18,15 @@ _numbers = itertools.count()
 _SETTING = "STATOR_BISECT"  # "first:last:file": graphs from first up to last are compiled; how many there are is noted in the file
 
 
-def next_number():
-    """The number of the graph that is being compiled, in the order of the program."""
+def is_compiled():
+    """Whether the graph is compiled that comes next, in the order of the program."""
     number = next(_numbers)
-    setting = os.environ.get(_SETTING)
-    if setting is not None:
-        with open(setting.split(":", 2)[2], "a") as file:
-            file.write(f"{number}\n")
-    return number
-
-
-def is_compiled(number):
     setting = os.environ.get(_SETTING)
     if setting is None:
         return True
-    first, last, _ = setting.split(":", 2)
+    first, last, noted = setting.split(":", 2)
+    with open(noted, "a") as file:
+        file.write(f"{number}\n")
     return int(first) <= number < (int(last) if last else sys.maxsize)
 
 
@@ -46,62 +39,67 @@ def add_arguments(parser):
 
 class Program:
     def __init__(self, script, arguments, timeout, verbose):
-        self.script, self.arguments, self.timeout, self.verbose = script, arguments, timeout, verbose
+        self.command, self.timeout = [sys.executable, script, *arguments], timeout
+        self.stream = None if verbose else subprocess.PIPE
         self.runs = 0
 
     def run(self, first, last, **variables):
-        """(status, number of graphs, errors) of a run with the graphs from first up to last compiled."""
+        """(how it ends, number of graphs, errors) of a run with the graphs from first up to last compiled."""
         self.runs += 1
-        with tempfile.TemporaryDirectory() as folder:
-            count = os.path.join(folder, "graphs")
-            environment = {**os.environ, _SETTING: f"{first}:{'' if last is None else last}:{count}", **variables}
-            stream = None if self.verbose else subprocess.PIPE
-            command = [sys.executable, self.script, *self.arguments]
+        with tempfile.NamedTemporaryFile("r") as noted:
+            environment = {**os.environ, _SETTING: f"{first}:{'' if last is None else last}:{noted.name}", **variables}
             process = subprocess.Popen(
-                command, env=environment, stdout=stream, stderr=subprocess.PIPE, text=True, start_new_session=True
+                self.command,
+                env=environment,
+                stdout=self.stream,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
             )
             try:
                 _, errors = process.communicate(timeout=self.timeout)
                 status = process.returncode
+                ends = f"is killed by {signal.Signals(-status).name}" if status < 0 else f"ends with status {status}"
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 _, errors = process.communicate()
-                status = "no end"
-            graphs = 0
-            with contextlib.suppress(OSError), open(count) as file:
-                graphs = len(file.readlines())
-        return status, graphs, errors or ""
+                ends = "does not end"
+            return ends, len(noted.readlines()), errors or ""
 
-
-def show(status):
-    if status == "no end":
-        return "does not end"
-    return f"is killed by {signal.Signals(-status).name}" if status < 0 else f"ends with status {status}"
+    def differences(self, first, last):
+        """What level 4 says of the graphs from first up to last."""
+        after = os.environ.get("STATOR_REPRO_AFTER", "dynamo")
+        _, _, errors = self.run(first, last, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL="4")
+        return [line for line in errors.splitlines() if "differs from eager" in line]
 
 
 def find(script, arguments=(), timeout=600.0, verbose=False):
     """(number of the first graph that makes the program fail, or None; the report as text)."""
-    program = Program(script, list(arguments), timeout, verbose)
+    program = Program(script, arguments, timeout, verbose)
     right, graphs, errors = program.run(0, 0)
     if graphs == 0:
-        return None, f"{script} {show(right)} without having compiled a graph\n{errors[-2000:]}"
+        return None, f"{script} {right} without having compiled a graph\n{errors[-2000:]}"
     wrong, more, _ = program.run(0, None)
     graphs = max(graphs, more)
+    if wrong == right and not program.differences(0, None):
+        said = f"{graphs} graphs: the program ends as it should, and every graph agrees with eager"
+        return None, f"{said}. {program.runs} runs"
+
+    def fails(count):
+        return bool(program.differences(0, count)) if wrong == right else program.run(0, count)[0] == wrong
+
+    number = bisect.bisect_left(range(1, graphs), True, key=fails)
     if wrong == right:
-        return _by_accuracy(program, graphs)
-    # With `bad` graphs compiled it fails, with one less it does not.
-    bad = 1 + bisect.bisect_left(range(1, graphs), True, key=lambda count: program.run(0, count)[0] == wrong)
-    number = bad - 1
-    lines = [
-        f"graph {number} of {graphs} is the first that matters: {script} {show(right)} without it and {show(wrong)} with it."
-    ]
-    status, _, errors = program.run(
-        number, bad, STATOR_REPRO_AFTER=os.environ.get("STATOR_REPRO_AFTER", "auto"), STATOR_REPRO_LEVEL="3"
-    )
-    lines.append(
-        f"Compiled alone, the program {show(status)}."
-        + ("" if status == wrong else " The failure needs other graphs too.")
-    )
+        lines = [f"graph {number} of {graphs} is the first that is wrong.", *program.differences(number, number + 1)]
+    else:
+        after = os.environ.get("STATOR_REPRO_AFTER", "auto")
+        alone, _, _ = program.run(number, number + 1, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL="3")
+        more = "" if alone == wrong else " The failure needs other graphs too."
+        matters = f"graph {number} of {graphs} is the first that matters"
+        lines = [
+            f"{matters}: {script} {right} without it and {wrong} with it.",
+            f"Compiled alone, the program {alone}.{more}",
+        ]
     return number, "\n".join([*lines, *_scripts_named(), f"{program.runs} runs"])
 
 
@@ -112,21 +110,6 @@ def _scripts_named():
     runs = last_written(os.getcwd(), "stator_debug")
     found = last_written(runs[-1], "checkpoints") if runs else []
     return ["Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
-
-
-def _by_accuracy(program, graphs):
-    after = os.environ.get("STATOR_REPRO_AFTER", "dynamo")
-
-    def differs(first, last):
-        _, _, errors = program.run(first, last, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL="4")
-        return [line for line in errors.splitlines() if "differs from eager" in line]
-
-    if not differs(0, None):
-        said = f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs"
-        return None, said
-    number = bisect.bisect_left(range(1, graphs), True, key=lambda count: bool(differs(0, count)))
-    lines = [f"graph {number} of {graphs} is the first that is wrong.", *differs(number, number + 1)]
-    return number, "\n".join([*lines, *_scripts_named(), f"{program.runs} runs"])
 
 
 def main(arguments):

@@ -7,6 +7,7 @@ compiled.
 
 import bisect
 import dataclasses
+import itertools
 from typing import Any
 
 import torch
@@ -42,43 +43,6 @@ class CheckReport:
         return f"graph {self.graph} of {self.graphs}{node}: {self.difference}"
 
 
-class _Watch:
-    """A backend that compares its graphs with eager's until one differs."""
-
-    def __init__(self, backend, mode, options):
-        self.backend = _backends.Backend(backend, mode, options, None, None)
-        self.graphs = 0
-        self.found = None
-
-    def __call__(self, gm, example_inputs):
-        number = self.graphs
-        self.graphs += 1
-        graph = _stage.Graph(gm)
-        compiled = self.backend(gm, example_inputs)
-
-        def run(*inputs):
-            if self.found is None:
-                with _models.kept_random_state():
-                    found = graph.difference(compiled, inputs)
-                if found is not None:
-                    self.found = number, graph, _models.clone_inputs(graph.values(inputs)), found
-            return compiled(*inputs)
-
-        return run
-
-
-class _First:
-    """A backend that compiles the first graphs of a program; the others run as captured."""
-
-    def __init__(self, backend, mode, options, count):
-        self.backend = _backends.Backend(backend, mode, options, None, None)
-        self.count, self.graphs = count, 0
-
-    def __call__(self, gm, example_inputs):
-        self.graphs += 1
-        return self.backend(gm, example_inputs) if self.graphs <= self.count else gm.forward
-
-
 def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo", **kwargs):
     """Runs a model eagerly and compiled and reports the first graph, value and user's line whose result differs, as a
     CheckReport.
@@ -86,6 +50,31 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
     The model, its inputs, gradients and random state stay as they are.
     """
     import stator
+
+    asked = _backends.Backend(backend, mode, options, None, None)
+    wrong = []  # (number, graph, the values of its inputs, difference) of the first graph that is
+    count = 0  # of the graphs that a run has
+
+    def watched(gm, example_inputs):
+        """Compares its graphs with eager's until one differs."""
+        nonlocal count
+        graph, number, compiled = _stage.Graph(gm), count, asked(gm, example_inputs)
+        count += 1
+
+        def call(*given):
+            if not wrong:
+                with _models.kept_random_state():
+                    found = graph.difference(compiled, given)
+                if found is not None:
+                    wrong.append((number, graph, _models.clone_inputs(graph.values(given)), found))
+            return compiled(*given)
+
+        return call
+
+    def only_first(bound):
+        """Compiles so many graphs; the others run as captured."""
+        numbers = itertools.count()
+        return lambda gm, examples: asked(gm, examples) if next(numbers) < bound else gm.forward
 
     def run(backend):
         called = _models.clone_model(model)
@@ -96,34 +85,31 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
     ref = run(None)
     exact = _models.fp64_twin(model, list(inputs), True) if config.same_two_models_use_fp64 and not kwargs else None
 
-    def differs(res):
-        return _models.first_difference({"out": ref}, {"out": res}, exact, config.repro_ignore_non_fp)
+    def difference(backend):
+        return _models.first_difference({"out": ref}, {"out": run(backend)}, exact, config.repro_ignore_non_fp)
 
-    watch = _Watch(backend, mode, options)
-    whole = differs(run(watch))
-    if watch.found is not None:
-        return _wrong_graph(watch, stage)
+    whole = difference(watched)
+    if wrong:
+        return _wrong_graph(asked, stage, count, *wrong[0])
     if whole is None:
-        return CheckReport(True, watch.graphs)
+        return CheckReport(True, count)
     # Each graph is right by itself: small errors have added up, or a graph is wrong at a later call. Which one has to
     # be compiled for that?
-    found = {watch.graphs: whole}
+    found = {count: whole}
 
-    def fails(count):
-        found[count] = differs(run(_First(backend, mode, options, count)))
-        return found[count] is not None
+    def fails(bound):
+        found[bound] = difference(only_first(bound))
+        return found[bound] is not None
 
-    bad = bisect.bisect_left(range(watch.graphs), True, key=fails)
-    return CheckReport(False, watch.graphs, bad - 1 if bad > 0 else None, difference=str(found[bad]))
+    bad = bisect.bisect_left(range(count), True, key=fails)
+    return CheckReport(False, count, bad - 1 if bad > 0 else None, difference=str(found[bad]))
 
 
-def _wrong_graph(watch, stage):
-    number, graph, values, difference = watch.found
+def _wrong_graph(backend, stage, count, number, graph, values, difference):
     specimen = graph.specimen
     with _models.kept_random_state():
-        name, found, tries = first_difference(specimen, values, watch.backend, stage, graph.shapes, difference.floating)
-    difference = str(found or difference)
-    report = CheckReport(False, watch.graphs, number, difference=difference, tries=tries, specimen=specimen)
+        name, found, tries = first_difference(specimen, values, backend, stage, graph.shapes, difference.floating)
+    report = CheckReport(False, count, number, difference=str(found or difference), tries=tries, specimen=specimen)
     for call in specimen.calls():
         if call[0] == name:
             report.node, report.target, report.line = name, _text.short_name(call[1]), call[4] or None
@@ -144,15 +130,9 @@ def first_difference(specimen, inputs, backend, stage, shapes, ignore_non_fp=Tru
             return False
         part, _ = made
         values = [by_name[n] for n in part.inputs()]
-        symbolic = [shapes.get(n) for n in part.inputs()]
         with _stage.grad(stage):
-            compiled = _stage.compile_specimen(
-                part, _models.clone_inputs(values), stage, backend, shapes=symbolic if any(symbolic) else None
-            )
-            only_fwd = stage != "dynamo" or not torch.is_grad_enabled()
-            found[count] = _models.compare_two_models(
-                part.to_fx(), compiled, values, only_fwd, ignore_non_fp=ignore_non_fp
-            )
+            compiled = _stage.Prepared(part, _models.clone_inputs(values), stage, shapes).compiled(backend)
+            found[count] = _models.compare_two_models(part.to_fx(), compiled, values, ignore_non_fp=ignore_non_fp)
         return found[count] is not None
 
     if not fails(len(calls)):

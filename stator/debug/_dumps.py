@@ -1,13 +1,14 @@
 """Scripts of graphs that the caller has in hand, under the names that TorchDynamo's documents give to these
 functions."""
 
+import operator
 import os
 
 import torch
 
 from stator.debug import _scripts, _stage
-from stator.debug._inputs import InputsError, Store
-from stator.debug._program import NotWritable
+from stator.debug._inputs import Store
+from stator.debug._program import ScriptError
 from stator.debug._verdict import Verdict
 
 
@@ -17,14 +18,10 @@ def minifier_dir():
 
 
 def _stage_of(gm):
-    """Graphs behind AOTAutograd call nothing but operators."""
-    calls = [node for node in gm.graph.nodes if node.op.startswith("call")]
-    operators = all(isinstance(node.target, torch._ops.OpOverload) for node in calls if not _picks(node))
-    return "inference" if calls and operators else "dynamo"
-
-
-def _picks(node):
-    return getattr(node.target, "__name__", "") == "getitem"
+    """Graphs behind AOTAutograd call nothing but operators, and pick from what these give."""
+    targets = [node.target for node in gm.graph.nodes if node.op.startswith("call")]
+    operators = all(t is operator.getitem or isinstance(t, torch._ops.OpOverload) for t in targets)
+    return "inference" if targets and operators else "dynamo"
 
 
 def _case(gm, args, compiler_name, store, accuracy=None, tracing_mode=None, check_str=None):
@@ -62,11 +59,11 @@ def save_graph_repro(
     store = Store(save_dir or _scripts.this_run().store.folder)
     try:
         case = _case(gm, args, compiler_name, store, accuracy, tracing_mode, check_str)
-    except (InputsError, NotWritable) as error:
+    except ScriptError as error:
         fd.write(f"Repro is not generated: {error}")
         return
     if stable_output:
-        case.header.update(environment={}, versions={"format": _scripts.FORMAT})
+        case.header.update(ENVIRONMENT={}, VERSIONS={"format": _scripts.FORMAT})
     name = getattr(fd, "name", None)
     path = name if isinstance(name, str) else os.path.join(os.getcwd(), "repro.py")
     fd.write(_scripts.render(case, path, command))

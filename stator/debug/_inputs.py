@@ -1,27 +1,30 @@
 """Inputs of a repro: saved by content, described in a script, built again exactly.
 
-A script has a function `inputs(load)`. Its lines are written here (`write`), and run with one of two loaders: `Loader`
-makes the tensors, `Recorder` only notes what they are. What is saved are raw bytes of storages, as uint8 tensors in
-files named by their SHA-256: one file for equal contents, read with weights_only=True and compared with its name, so
-that nothing damaged or foreign is taken for an input.
+A script has a function `inputs(load)`, whose lines are written here (`write`). What it calls of `load` gives
+descriptions of values (`recorded`), of which a Loader makes the values. What is saved are raw bytes of storages, as
+uint8 tensors in files named by their SHA-256: one file for equal contents, read with weights_only=True and compared
+with its name, so that nothing damaged or foreign is taken for an input.
 """
 
 import contextlib
 import dataclasses
 import hashlib
-import math
 import os
+import pkgutil
 import re
-import tempfile
+import threading
+import types
 from typing import Any
 
 import torch
-from torch.utils.weak import TensorWeakRef
+from torch.utils import _pytree as pytree
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from stator.debug import _models
+from stator.debug import _models, _text
+from stator.debug._program import ScriptError
 
 
-class InputsError(Exception):
+class InputsError(ScriptError):
     """Inputs that cannot be written or read; the message says which and why."""
 
 
@@ -29,17 +32,17 @@ class InputsError(Exception):
 
 
 class Description:
-    """A call of a loader's method, with the fields as its arguments; those that are as by default are not written."""
+    """A call of `load` in a script, with the fields as its arguments; those that are as by default are not written."""
 
-    def text(self, *first):
-        """The expression in a script; `first` are the expressions of the first fields."""
-        given = list(first)
-        for field in dataclasses.fields(self)[len(first) :]:
+    def text(self, spell):
+        """The expression in a script; spell(description) gives that of a part."""
+        given = []
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.default is dataclasses.MISSING and not field.kw_only:
-                given.append(_literal(value))
+                given.append(literal(value, spell))
             elif value != field.default:
-                given.append(f"{field.name}={_literal(value)}")
+                given.append(f"{field.name}={literal(value, spell)}")
         return f"load.{self.method}({', '.join(given)})"
 
 
@@ -79,77 +82,60 @@ class TensorSpec(Description):
 
 
 @dataclasses.dataclass
-class PartsSpec(Description):
-    """A tensor made of others: sparse, nested, quantized, or a subclass that can be taken apart."""
+class CallSpec(Description):
+    """A tensor that a function makes of others: sparse, nested, quantized, or a subclass that can be taken apart."""
 
-    kind: str
-    parts: list
-    facts: dict
-
-    def text(self, parts):
-        facts = "".join(f", {key}={_literal(value)}" for key, value in self.facts.items())
-        return f"load.parts({self.kind!r}, [{', '.join(parts)}]{facts})"
+    method = "call"
+    function: str  # module:name
+    arguments: tuple
+    requires_grad: bool = False
 
 
 @dataclasses.dataclass
-class LiteralSpec(Description):
-    value: Any
-    symbol: str | None = None  # an int that the compiler must not rely on
+class SymbolSpec(Description):
+    """An int that the compiler must not rely on."""
 
-    def text(self):
-        return _literal(self.value) if self.symbol is None else f"load.symbol({self.value!r}, {self.symbol!r})"
-
-
-_LITERALS = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+    method = "symbol"
+    value: int
+    symbol: str
 
 
-def _literal(value):
-    if isinstance(value, (tuple, list)):
-        inner = ", ".join(_literal(v) for v in value)
-        return f"[{inner}]" if isinstance(value, list) else f"({inner},)" if len(value) == 1 else f"({inner})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value!r}')"
-    if isinstance(value, torch.device):
-        return f"torch.device({str(value)!r})"
-    if isinstance(value, _LITERALS):
-        return repr(value)
-    raise InputsError(f"an input of type {type(value).__name__} cannot be written in a script")
+def literal(value, spell=lambda value: None):
+    """The expression of a value. spell(part) gives that of what is in it and is no constant."""
+
+    def spelled(part):
+        text = _text.constant(part) or spell(part)
+        if text is None:
+            raise InputsError(f"a value of type {type(part).__name__} cannot be written in a script")
+        return text
+
+    return _text.Specimen.literal(value, spelled)
 
 
 # ---- saving
 
 
-def write_file(path, data, mode=0o644, sync=False):
-    """Whole or not at all: nothing that was there is touched before the new file is complete. With sync, it is on the
-    disk then."""
-    folder = os.path.dirname(path) or "."
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
+def write_file(path, data):
+    """Whole or not at all, and on the disk: nothing that was there is touched before the new file is complete. data:
+    bytes, or a function of the open file."""
+    folder, name = os.path.split(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    unfinished = os.path.join(folder, f".writing-{os.getpid()}-{threading.get_ident()}-{name}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            if callable(data):
-                data(file)
-            else:
-                file.write(data)
+        with open(unfinished, "wb") as file:
+            data(file) if callable(data) else file.write(data)
             file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(unfinished)
         raise
-
-
-def sync_folder(folder):
-    """New names in a folder reach the disk too."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    names = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        os.fsync(names)
     finally:
-        os.close(descriptor)
+        os.close(names)
 
 
 def digest_of(data):
@@ -161,8 +147,8 @@ class Store:
 
     def __init__(self, folder):
         self.folder = folder
-        self.sync = False  # level 3: the process may not live to see the system write things
-        self.known = {}  # id of a tensor -> (weak reference, version, digest): parameters are hashed once, not at every call
+        self.made = []  # files that were not there
+        self.known = WeakTensorKeyDictionary()  # (version, digest): parameters are hashed once, not at every call
 
     def path(self, digest):
         return os.path.join(self.folder, digest + ".pt")
@@ -172,20 +158,17 @@ class Store:
         digest = digest_of(data)
         path = self.path(digest)
         if not os.path.exists(path):
-            os.makedirs(self.folder, exist_ok=True)
-            write_file(path, lambda file: torch.save(data, file), sync=self.sync)
+            write_file(path, lambda file: torch.save(data, file))
+            self.made.append(path)
         return digest
 
     def save_storage(self, tensor):
-        key = id(tensor)
         with torch.inference_mode(False):
             version = None if tensor.is_inference() else tensor._version
-        known = self.known.get(key)
-        if known is not None and known[0]() is tensor and version is not None and known[1] == version:
-            return known[2]
-        digest = self.save(_models.whole_storage(tensor, torch.uint8).cpu())
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-            self.known[key] = (TensorWeakRef(tensor), version, digest)
+        known, digest = self.known.get(tensor, (None, None))
+        if known is None or known != version:
+            digest = self.save(_models.whole_storage(tensor, torch.uint8).cpu())
+            self.known[tensor] = version, digest
         return digest
 
 
@@ -210,14 +193,14 @@ class Describer:
         self.seeds = 0
 
     def spec(self, value):
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            hint = value.node.hint if value.node.has_hint() else 2
-            return LiteralSpec(hint)
-        if not isinstance(value, torch.Tensor):
-            _literal(value)  # raises for what no script can hold
-            return LiteralSpec(value)
-        with torch.no_grad():
-            return self.tensor(value)
+        """A description of a tensor; other values, and what is a description already, as they are."""
+        if isinstance(value, torch.Tensor):
+            with torch.no_grad():
+                return self.tensor(value)
+        value = _hint(value)
+        if not isinstance(value, Description):
+            literal(value)  # raises for what no script can hold
+        return value
 
     def tensor(self, value):
         if isinstance(value, torch._subclasses.FakeTensor) or value.device.type == "meta":
@@ -256,42 +239,23 @@ class Describer:
         return TensorSpec(storage, shape, stride, value.dtype, offset, value.requires_grad, parameter)
 
     def in_parts(self, value):
-        grad = {"requires_grad": True} if value.requires_grad else {}
         plain = value.detach()
-        if value.layout is torch.sparse_coo:
-            parts = [plain._indices(), plain._values()]
-            facts = {"shape": tuple(value.shape), "coalesced": value.is_coalesced(), **grad}
-            return PartsSpec("sparse_coo", [self.spec(p) for p in parts], facts)
-        if value.layout in _COMPRESSED:
-            parts = [getattr(plain, name)() for name in _COMPRESSED[value.layout]]
-            facts = {"shape": tuple(value.shape), "layout": value.layout, **grad}
-            return PartsSpec("sparse_compressed", [self.spec(p) for p in parts], facts)
-        if value.is_quantized and value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-            facts = {"scale": value.q_scale(), "zero_point": value.q_zero_point(), "dtype": value.dtype}
-            return PartsSpec("quantized", [self.spec(plain.int_repr())], facts)
-        if value.is_nested and value.layout is torch.strided:
-            parts = [self.spec(p.contiguous()) for p in plain.unbind()]
-            return PartsSpec("nested", parts, {"dtype": value.dtype, **grad})
         if hasattr(value, "__tensor_flatten__"):
             names, context = value.__tensor_flatten__()
-            module, name = type(value).__module__, type(value).__qualname__
-            _literal(context)
-            facts = {"module": module, "name": name, "names": tuple(names), "context": context, **grad}
-            facts |= {"shape": tuple(value.shape), "stride": tuple(value.stride())}
-            return PartsSpec("subclass", [self.spec(getattr(value, n)) for n in names], facts)
-        raise InputsError(
-            f"a tensor of type {type(value).__name__} and layout {value.layout} cannot be written in a script"
-        )
-
-
-_BY_ROWS = ("crow_indices", "col_indices", "values")
-_BY_COLUMNS = ("ccol_indices", "row_indices", "values")
-_COMPRESSED = {
-    torch.sparse_csr: _BY_ROWS,
-    torch.sparse_bsr: _BY_ROWS,
-    torch.sparse_csc: _BY_COLUMNS,
-    torch.sparse_bsc: _BY_COLUMNS,
-}
+            function = f"{type(value).__module__}:{type(value).__qualname__}.__tensor_unflatten__"
+            inner = {name: getattr(value, name) for name in names}
+            arguments = inner, context, tuple(value.shape), tuple(value.stride())
+        elif value.is_quantized and value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            function = "torch:_make_per_tensor_quantized_tensor"
+            arguments = plain.int_repr(), value.q_scale(), value.q_zero_point()
+        elif type(value) in (torch.Tensor, torch.nn.Parameter) and not value.is_quantized:
+            made, arguments = plain.__reduce_ex__(2)  # sparse, nested: what torch makes a pickle of
+            function = f"{made.__module__}:{made.__name__}"
+        else:
+            raise InputsError(
+                f"a tensor of type {type(value).__name__} and layout {value.layout} cannot be written in a script"
+            )
+        return CallSpec(function, pytree.tree_map(self.spec, arguments), value.requires_grad)
 
 
 def _reach(offset, shape, stride):
@@ -299,10 +263,11 @@ def _reach(offset, shape, stride):
     return offset + 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if all(shape) else offset
 
 
-def _hint(size):
-    if isinstance(size, int):
-        return size
-    return int(size.node.hint) if size.node.has_hint() else 2
+def _hint(value):
+    """A number in the place of a symbol."""
+    if not isinstance(value, torch.types.py_sym_types):
+        return value
+    return value.node.hint if value.node.has_hint() else 2
 
 
 def like(spec, value, seed):
@@ -318,33 +283,22 @@ def like(spec, value, seed):
             if not value.dtype.is_floating_point:
                 low, high = int(whole.min()), int(whole.max())
             elif (finite := whole[torch.isfinite(whole)].double()).numel():
-                low, high = _rounded(float(finite.min()), float(finite.max()))
+                # A few digits are enough to say where values lie, and are easier to read.
+                low, high = (float(f"{float(end):.3g}") for end in (finite.min(), finite.max()))
     storage = RandomStorage(seed=seed, dtype=value.dtype, count=count, low=low, high=high, device=str(value.device))
     return dataclasses.replace(spec, storage=storage)
 
 
-def _rounded(low, high):
-    """Two digits are enough to say where values lie, and are easier to read."""
-    if low == high:
-        return low, high
-    digits = 2 - math.ceil(math.log10(max(abs(low), abs(high), 1e-30)))
-    return round(low, digits), round(high, digits)
-
-
 def with_shape(spec, shape):
-    """A description that says which sizes are symbols: names in a tensor's sizes, or a name for an int; None: none
+    """A description that says which sizes are symbols: by names in a tensor's sizes, or a name for an int; None: none
     is."""
     if isinstance(spec, TensorSpec):
         fits = isinstance(shape, tuple) and len(shape) == len(spec.shape)
-        known = (
-            tuple(name if isinstance(name, str) else size for name, size in zip(shape, spec.shape, strict=True))
-            if fits
-            else ()
-        )
-        return dataclasses.replace(spec, sizes=known if any(isinstance(size, str) for size in known) else None)
-    if isinstance(spec, LiteralSpec) and type(spec.value) is int:
-        return LiteralSpec(spec.value, shape if isinstance(shape, str) else None)
-    return spec
+        known = zip(shape, spec.shape, strict=True) if fits else ()
+        sizes = tuple(name if isinstance(name, str) else size for name, size in known)
+        return dataclasses.replace(spec, sizes=sizes or None)
+    value = spec.value if isinstance(spec, SymbolSpec) else spec
+    return SymbolSpec(value, shape) if type(value) is int and isinstance(shape, str) else value
 
 
 def shape_of(spec):
@@ -352,58 +306,50 @@ def shape_of(spec):
 
 
 def write(names, specs):
-    """The body of `inputs(load)` in a script, and the list that it returns."""
-    lines, storages, counter = [], {}, [0]
+    """The body of `inputs(load)` in a script: what values are made of has names of its own, and comes first."""
+    lines, known = [], {}
 
-    def storage(spec):
-        if id(spec) not in storages:
-            storages[id(spec)] = f"s{len(storages)}"
-            lines.append(f"{storages[id(spec)]} = {spec.text()}")
-        return storages[id(spec)]
-
-    def emit(name, spec):
-        if isinstance(spec, TensorSpec):
-            lines.append(f"{name} = {spec.text(storage(spec.storage))}")
-        elif isinstance(spec, PartsSpec):
-            parts = []
-            for part in spec.parts:
-                counter[0] += 1
-                parts.append(f"part{counter[0]}")
-                emit(parts[-1], part)
-            lines.append(f"{name} = {spec.text(parts)}")
-        else:
-            lines.append(f"{name} = {spec.text()}")
+    def part(spec):
+        if not isinstance(spec, Description):
+            return None
+        if id(spec) not in known:
+            text = spec.text(part)
+            known[id(spec)] = f"S{len(known) + 1}"
+            lines.append(f"{known[id(spec)]} = {text}")
+        return known[id(spec)]
 
     for name, spec in zip(names, specs, strict=True):
-        emit(name, spec)
+        lines.append(f"{name} = {spec.text(part) if isinstance(spec, Description) else literal(spec)}")
     lines.append(f"return [{', '.join(names)}]")
     return "".join(f"    {line}\n" for line in lines)
 
 
 # ---- from a script to values
 
-
-class Recorder:
-    """Runs `inputs(load)` for its descriptions alone."""
-
-    storage, random, tensor, symbol = SavedStorage, RandomStorage, TensorSpec, LiteralSpec
-
-    def parts(self, kind, parts, **facts):
-        return PartsSpec(kind, [described(part) for part in parts], facts)
+_KINDS = (SavedStorage, RandomStorage, TensorSpec, CallSpec, SymbolSpec)
 
 
-def described(value):
-    return value if isinstance(value, Description) else LiteralSpec(value)
+def recorded(inputs):
+    """The descriptions that a script's function `inputs` gives."""
+    return inputs(types.SimpleNamespace(**{kind.method: kind for kind in _KINDS}))
 
 
 _FRAME = 1 << 16  # what a file of torch.save holds beside the values, at most
 
 
 class Loader:
-    """Makes the tensors that a script describes."""
+    """Makes the values that descriptions tell of."""
 
     def __init__(self, folder):
         self.folder = folder
+        self.storages = {}  # by the id of the description: what shares one shares the other
+
+    def value(self, spec):
+        if isinstance(spec, TensorSpec):
+            return self.tensor(spec)
+        if isinstance(spec, CallSpec):
+            return self.call(spec)
+        return spec.value if isinstance(spec, SymbolSpec) else spec
 
     def read(self, digest, nbytes):
         if not re.fullmatch("[0-9a-f]{40}", str(digest)):
@@ -426,62 +372,43 @@ class Loader:
             raise InputsError(f"{path} does not hold what its name says: it is truncated, damaged or edited")
         return data
 
-    def storage(self, digest, nbytes, device="cpu"):
-        return self.read(digest, nbytes).to(device).untyped_storage()
+    def storage(self, spec):
+        if id(spec) not in self.storages:
+            saved = isinstance(spec, SavedStorage)
+            data = self.read(spec.digest, spec.nbytes) if saved else random_values(spec)
+            self.storages[id(spec)] = data.to(spec.device).untyped_storage()
+        return self.storages[id(spec)]
 
-    def random(self, seed, dtype, count, low, high, device="cpu"):
-        try:
-            source = torch.Generator().manual_seed(seed)
-            if dtype.is_floating_point or dtype.is_complex:
-                wide = torch.complex128 if dtype.is_complex else torch.float64
-                values = torch.rand(count, generator=source, dtype=wide)
-                values = values * (high - low) + (complex(low, low) if dtype.is_complex else low)
-            else:
-                values = torch.randint(int(low), int(high) + 1, (count,), generator=source)
-            return values.to(dtype).to(device).untyped_storage()
-        except (RuntimeError, MemoryError, OverflowError) as error:
-            raise InputsError(f"{count} random numbers cannot be made: {str(error).splitlines()[0]}") from None
-
-    def tensor(self, *args, **flags):
-        spec = TensorSpec(*args, **flags)
-        storage, shape, stride, offset = spec.storage, spec.shape, spec.stride, spec.offset
-        made = torch.empty(0, dtype=spec.dtype, device=storage.device)
+    def tensor(self, spec):
+        storage, shape, stride, offset = self.storage(spec.storage), spec.shape, spec.stride, spec.offset
         reach = _reach(offset, shape, stride) if 0 not in shape else 0
-        if min((offset, *shape, *stride)) < 0 or reach > storage.nbytes() // made.itemsize:
+        if min((offset, *shape, *stride)) < 0 or reach > storage.nbytes() // spec.dtype.itemsize:
             raise InputsError(
                 f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes"
             )
-        made.set_(storage, offset, shape, stride)
-        made = made.conj() if spec.conj else made
-        made = made._neg_view() if spec.neg else made
+        made = _models.over(storage, spec.dtype, offset, shape, stride, spec.conj, spec.neg)
         if spec.parameter:
             return torch.nn.Parameter(made, spec.requires_grad)
         if spec.requires_grad:
             made.requires_grad_()
         return made if spec.leaf or not spec.requires_grad else made.view_as(made)
 
-    def symbol(self, value, name):
-        return value
+    def call(self, spec):
+        try:
+            function = pkgutil.resolve_name(spec.function)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise InputsError(f"{spec.function} is not there to make a tensor: {error}") from None
+        made = function(*pytree.tree_map(self.value, spec.arguments))
+        return made.requires_grad_() if spec.requires_grad else made
 
-    def parts(self, kind, parts, requires_grad=False, **facts):
-        made = self.together(kind, parts, facts)
-        return made.requires_grad_() if requires_grad else made
 
-    def together(self, kind, parts, facts):
-        if kind == "sparse_coo":
-            made = torch.sparse_coo_tensor(*parts, facts["shape"])
-            return made._coalesced_(facts["coalesced"])
-        if kind == "sparse_compressed":
-            return torch.sparse_compressed_tensor(*parts, facts["shape"], layout=facts["layout"])
-        if kind == "quantized":
-            return torch._make_per_tensor_quantized_tensor(parts[0], facts["scale"], facts["zero_point"])
-        if kind == "nested":
-            return torch.nested.nested_tensor(parts, dtype=facts["dtype"])
-        if kind == "subclass":
-            import importlib
-            import operator
-
-            cls = operator.attrgetter(facts["name"])(importlib.import_module(facts["module"]))
-            inner = dict(zip(facts["names"], parts, strict=True))
-            return cls.__tensor_unflatten__(inner, facts["context"], facts["shape"], facts["stride"])
-        raise InputsError(f"no kind of tensor {kind!r}: the script was written by another version or edited")
+def random_values(spec):
+    try:
+        source = torch.Generator().manual_seed(spec.seed)
+        if not (spec.dtype.is_floating_point or spec.dtype.is_complex):
+            return torch.randint(int(spec.low), int(spec.high) + 1, (spec.count,), generator=source).to(spec.dtype)
+        wide = torch.complex128 if spec.dtype.is_complex else torch.float64
+        values = torch.rand(spec.count, generator=source, dtype=wide) * (spec.high - spec.low)
+        return (values + (complex(spec.low, spec.low) if spec.dtype.is_complex else spec.low)).to(spec.dtype)
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        raise InputsError(f"{spec.count} random numbers cannot be made: {str(error).splitlines()[0]}") from None

@@ -14,14 +14,13 @@ import importlib
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 
 import torch
 
-from stator.debug import _inputs, _models, _program, _scripts, _stage, _text, _verdict, _worker
-from stator.debug._inputs import SavedStorage
-from stator.debug._progress import Progress
+from stator.debug import _inputs, _models, _scripts, _stage, _text, _verdict, _worker
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -29,13 +28,6 @@ log = logging.getLogger("stator.debug")
 
 class DoesNotFail(Exception):
     """The script shows no failure: there is nothing to cut down."""
-
-
-@dataclasses.dataclass
-class Limits:
-    timeout: float = 120.0  # seconds for one candidate
-    memory: int = 0  # bytes beyond what the process has; 0: no limit
-    total: float = 0.0  # seconds for the whole reduction; 0: no limit
 
 
 @dataclasses.dataclass
@@ -63,8 +55,9 @@ class OutOfTime(Exception):
 
 
 class Minifier:
-    def __init__(self, case, run, limits, progress, memo_path):
-        self.case, self.run, self.limits, self.progress = case, run, limits, progress
+    def __init__(self, case, run, timeout, memory, total, memo_path):
+        self.case, self.run = case, run
+        self.timeout, self.memory, self.total = timeout, memory, total
         self.memo_path = memo_path
         self.memo = _read_memo(memo_path)
         self.failure = None
@@ -72,6 +65,20 @@ class Minifier:
         self.start = time.monotonic()
         self.slowest = {}  # phase -> the longest time in which it ended
         self.checkpoint = None
+        self.shown = None
+        self.candidate = os.path.join(run.folder, "candidates", f"{os.getpid()}.py")
+        if os.path.exists(self.memo.get("best", "")):
+            log.warning("going on from %s", self.memo["best"])
+            self.checkpoint = self.memo["best"]
+            self.case = _scripts.load(self.checkpoint)
+
+    def show(self, text):
+        """Progress: a line for each change."""
+        left = self.case.specimen.call_count()
+        if (text, left) != self.shown:
+            seconds = time.monotonic() - self.start
+            print(f"[{seconds:6.1f} s] {left} calls left, {self.tries} tries: {text}", file=sys.stderr)
+        self.shown = text, left
 
     # ---- one candidate
 
@@ -80,24 +87,24 @@ class Minifier:
         if phase == "run":
             seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
             return max(5.0 if self.slowest or self.failure else 20.0, seconds)
-        return max(20.0, 10 * self.slowest[phase]) if phase in self.slowest else None
+        known = phase in self.slowest and phase not in ("start", "load")
+        return max(20.0, 10 * self.slowest[phase]) if known else None
 
     def examine(self, job):
-        left = self.limits.total - (time.monotonic() - self.start) if self.limits.total else float("inf")
+        left = self.total - (time.monotonic() - self.start) if self.total else float("inf")
         if left <= 0:
             raise OutOfTime
         self.tries += 1
-        timeout = min(self.limits.timeout, left + 5)
-        verdict, message, seconds = _worker.check(job, timeout, self.limits.memory, self.phase_limit)
-        for phase, taken in (message.get("seconds") or {}).items():
+        verdict, told, seconds = _worker.check(job, min(self.timeout, left + 5), self.memory, self.phase_limit)
+        for phase, taken in seconds.items():
             self.slowest[phase] = max(self.slowest.get(phase, 0.0), taken)
-        log.debug("try %d: %s (%.2f s)", self.tries, verdict, seconds)
-        return verdict, message
+        log.debug("try %d: %s %s", self.tries, verdict, seconds)
+        return verdict, told
 
     def first(self):
         """What the script shows: that is the failure that has to stay."""
         case = self.case
-        verdict, message = self.examine(lambda phase: _told(_verdict.examine(case, phase=phase)))
+        verdict, told = self.examine(lambda tell: _verdict.examine(case, tell)[0])
         if verdict.kind == "unusable":
             raise DoesNotFail(f"the script cannot be run: {verdict.message}")
         early = verdict.kind in ("signal", "hang") and verdict.place in ("start", "load", "eager")
@@ -109,63 +116,46 @@ class Minifier:
         if recorded.fails and not verdict.matches(recorded):
             log.warning("the script was written for: %s. It shows: %s. Going on with the latter", recorded, verdict)
         self.failure = self.last = verdict.wanting(recorded.contains)
-        if not message.get("facts"):  # where the compiled run told nothing: an eager run
-            _, message = self.examine(lambda phase: (verdict, {"facts": _eager_facts(case, case.load_inputs())}))
-        case.specimen.learn({name: tuple(f) for name, f in (message.get("facts") or {}).items()})
-
-    def key(self, specimen, what):
-        return hashlib.sha256(f"{self.checkpoint} {specimen.hash()} {what}".encode()).hexdigest()[:24]
+        case.specimen.learn(told.get("facts", {}))
 
     def still_fails(self, make, specimen, what, text):
-        """Whether make() -> (case, values) shows the failure; then the case is the new one, and on the disk."""
-        key = self.key(specimen, what)
+        """Whether make(describer) -> case shows the failure; then it is the new case, and on the disk."""
+        key = hashlib.sha256(f"{self.checkpoint} {specimen.hash()} {what}".encode()).hexdigest()[:24]
         if self.memo.get(key) is False:
             return False
-        self.progress.update(self.case, self.tries, text)
+        self.show(text)
 
-        def job(phase):
-            phase("load")
-            case, values = make()
-            # What is judged is the text: a script that reads back differently would be caught here.
-            case = case.changed(specimen=_reread(case))
-            verdict, said = _told(_verdict.examine(case, values, phase, self.failure))
-            if verdict.matches(self.failure):
-                phase("write")
-                case.specimen.learn(said["facts"])
-                failure = verdict.wanting(self.failure.contains)
-                said["script"] = _save(case.changed(failure=failure), values, self.run)
-            return verdict, said
+        def job(tell):
+            # What is judged is a script as it would be left: it is there already if the process does not survive.
+            store = _inputs.Store(self.run.store.folder)
+            try:
+                _scripts.write(make(_inputs.Describer(store)), self.candidate)
+            finally:
+                tell(files=store.made)
+            return _verdict.examine(_scripts.load(self.candidate), tell, self.failure)[0]
 
-        verdict, message = self.examine(job)
-        if verdict.kind == "hang" and not verdict.matches(self.failure):
-            verdict, message = self.examine(job)  # a machine that was busy, perhaps
-        same = verdict.matches(self.failure)
-        if same and self.failure.kind in ("signal", "hang"):
-            # The process could not write any more: another one makes the same candidate and writes it without running
-            # it.
-            message = self.write_only(make, verdict)
-        good = same and message.get("script") is not None
+        files = []
+        for _ in range(2):
+            verdict, told = self.examine(job)
+            files += told.get("files", [])
+            good = verdict.matches(self.failure)
+            if verdict.kind != "hang" or good:  # a machine that was busy, perhaps
+                break
         self.remember(key, good)
         if good:
             self.last = verdict.wanting(self.failure.contains)
-            self.adopt(message["script"], message.get("facts") or {})
+            self.adopt(told.get("facts", {}))
+        else:
+            for file in files:
+                os.unlink(file)
         return good
 
-    def write_only(self, make, verdict):
-        def job(phase):
-            case, values = make()
-            case = case.changed(specimen=_reread(case), failure=verdict)
-            facts = _eager_facts(case, values)
-            case.specimen.learn(facts)
-            return verdict, {"script": _save(case, values, self.run), "facts": facts}
-
-        return _worker.check(job, self.limits.timeout, self.limits.memory)[1]
-
-    def adopt(self, script, facts):
-        known = _call_facts(self.case.specimen) | {name: tuple(fact) for name, fact in facts.items()}
-        self.case = _loaded(script, known)
-        self.checkpoint = os.path.basename(script)
-        self.remember("best", script)
+    def adopt(self, facts):
+        known = {name: (kind, text) for name, _, kind, text, _, _ in self.case.specimen.calls()}
+        self.case = _scripts.load(self.candidate).changed(failure=self.last)
+        self.case.specimen.learn(known | facts)
+        self.checkpoint = _scripts.write_case(self.case, self.run, convenient=False)
+        self.remember("best", self.checkpoint)
 
     def remember(self, key, value):
         self.memo[key] = value
@@ -182,22 +172,16 @@ class Minifier:
         def ask(base, candidate, cut, text):
             case = self.case
 
-            def make():
-                values = case.values()
-                names = candidate.inputs()
-                shapes = dict(case.shapes)
+            def make(describer):
+                specs = dict(case.specs)
                 if cut:
-                    found = _eager_values(case, base, cut, [values[n] for n in base.inputs()])
                     # Snapshots come in the order in which the values were made, as `cut` is.
-                    values |= dict(zip(cut, found, strict=True))
-                    facts = _call_facts(base)
-                    shapes = {n: _text.symbolic_shape(facts[n]) for n in cut} | shapes
-                made = case.changed(
-                    specimen=candidate,
-                    specs={n: case.specs.get(n) for n in names},
-                    shapes={n: shapes[n] for n in names if shapes.get(n) is not None},
-                )
-                return made, [values[n] for n in names]
+                    values = dict(zip(case.specs, case.load_inputs(), strict=True))
+                    inputs, shapes = [values[name] for name in base.inputs()], case.shapes
+                    fakes = _stage.Prepared(base, inputs, case.stage, shapes).values if shapes else {}
+                    for name, value in zip(cut, _snapshots(case, base, cut, inputs), strict=True):
+                        specs[name] = _inputs.with_shape(describer.spec(value), _text.symbolic_shape(fakes.get(name)))
+                return case.changed(specimen=candidate, specs={name: specs[name] for name in candidate.inputs()})
 
             return self.still_fails(make, candidate, "graph", text)
 
@@ -209,21 +193,14 @@ class Minifier:
         """Sizes, the batch first: every size that is the same number becomes 1, 2 or its half, in inputs and in
         arguments."""
         tried = set()
-        while True:
-            sizes = [s for s in self.sizes() if s not in tried]
-            if not sizes:
-                return
+        while sizes := [size for size in self.sizes() if size not in tried]:
             size = sizes[0]
-            tried.add(size)
-            for smaller in dict.fromkeys([1, 2, size // 2]):
-                if smaller < size and smaller > 0 and self.try_size(size, smaller):
-                    tried.discard(size)
-                    tried.add(smaller)
-                    break
+            smaller = (n for n in dict.fromkeys([1, 2, size // 2]) if self.try_size(size, n))
+            tried |= {size, next(smaller, size)}
 
     def sizes(self):
         """Sizes over 2 of the inputs, first dimensions first."""
-        shapes = [s.shape for s in self.case.specs.values() if isinstance(s, _inputs.TensorSpec)]
+        shapes = [spec.shape for spec in self.case.specs.values() if isinstance(spec, _inputs.TensorSpec)]
         ordered = [shape[i] for i in range(8) for shape in shapes if len(shape) > i]
         return list(dict.fromkeys(size for size in ordered if size > 2))
 
@@ -231,29 +208,29 @@ class Minifier:
         case = self.case
         candidate = case.specimen.with_ints(was, now)
 
-        def make():
-            values = {
-                n: now if type(v) is int and v == was and n in case.shapes else _narrowed(v, was, now)
-                for n, v in case.values().items()
-            }
-            return case.changed(specimen=candidate, specs=dict.fromkeys(values)), list(values.values())
+        def make(describer):
+            specs = {}
+            for (name, spec), value in zip(case.specs.items(), case.load_inputs(), strict=True):
+                shape = _inputs.shape_of(spec)
+                small = now if isinstance(shape, str) and value == was else _narrowed(value, was, now)
+                specs[name] = _inputs.with_shape(describer.spec(small), shape)
+            return case.changed(specimen=candidate, specs=specs)
 
         return self.still_fails(make, candidate, f"size {was} {now}", "shrink shapes")
 
     def simplify_values(self):
         """Values that come from a seed need no file."""
-        specs = self.case.specs
-        self.together_or_alone(self.try_random, [n for n in specs if isinstance(_storage(specs[n]), SavedStorage)])
+        specs = self.case.specs.items()
+        saved = [n for n, s in specs if isinstance(getattr(s, "storage", None), _inputs.SavedStorage)]
+        self.together_or_alone(self.try_random, saved)
 
     def try_random(self, names):
         case = self.case
 
-        def make():
-            values, specs = case.values(), dict(case.specs)
-            for seed, name in enumerate(names):
-                specs[name] = _inputs.like(specs[name], values[name], seed) or specs[name]
-            made = case.changed(specs=specs)
-            return made, made.build(_inputs.Loader(case.folder))
+        def make(describer):
+            values = dict(zip(case.specs, case.load_inputs(), strict=True))
+            specs = {n: _inputs.like(case.specs[n], values[n], seed) or case.specs[n] for seed, n in enumerate(names)}
+            return case.changed(specs=case.specs | specs)
 
         return self.still_fails(make, case.specimen, f"random {names}", "values from a seed")
 
@@ -263,12 +240,9 @@ class Minifier:
 
     def try_constant(self, names):
         case = self.case
-
-        def make():
-            shapes = {name: shape for name, shape in case.shapes.items() if name not in names}
-            return case.changed(shapes=shapes), case.load_inputs()
-
-        return self.still_fails(make, case.specimen, f"constant sizes {names}", "constant sizes")
+        constant = {name: _inputs.with_shape(case.specs[name], None) for name in names}
+        made = case.changed(specs=case.specs | constant)
+        return self.still_fails(lambda describer: made, case.specimen, f"constant sizes {names}", "constant sizes")
 
     def together_or_alone(self, attempt, names, one_by_one=True):
         if names and not attempt(names) and one_by_one and len(names) > 1:
@@ -287,47 +261,11 @@ class Minifier:
             self.reduce("values")
 
 
-def _reread(case):
-    """The specimen as a script's reader sees it."""
-    text = _text.text_of(case.specimen)
-    scope = {"torch": torch, "operator": __import__("operator"), "math": __import__("math")}
-    for module in text.modules:
-        __import__(module)
-        scope[module.partition(".")[0]] = sys.modules[module.partition(".")[0]]
-    program = _text.program_in(case.specimen)
-    if program is not None:
-        scope["program"] = _program.definitions(program)
-    made = _text.from_fx(_text.read_forward(text.source(), scope, "candidate"))
-    made.learn(_call_facts(case.specimen))
-    return made
-
-
-def _told(examined):
-    """What a process tells of an examination: (verdict, message)."""
-    verdict, examination = examined
-    return verdict, {"facts": examination.facts, "seconds": examination.seconds}
-
-
-def _call_facts(specimen):
-    return {name: (kind, facts) for name, _, kind, facts, _, _ in specimen.calls()}
-
-
-def _eager_values(case, specimen, names, inputs):
+def _snapshots(case, specimen, names, inputs):
     """What values of a specimen are when they are made, from an eager run."""
     with _verdict.state(case.header), _stage.grad(case.stage):
         case.seed()
         return specimen.snapshots(names, _models.snapshot).runner()(*_models.clone_inputs(inputs))
-
-
-def _eager_facts(case, inputs):
-    """What each value is, from an eager run."""
-    names = list(_call_facts(case.specimen))
-    values = _eager_values(case, case.specimen, names, inputs)
-    together = zip([*case.specimen.inputs(), *names], [*inputs, *values], strict=True)
-    found = {name: _text.facts_of(value) for name, value in together}
-    if case.symbolic() is not None:  # which sizes are symbols is nothing that values tell
-        found |= _stage.symbolic_facts(case.specimen, inputs, case.stage, case.symbolic())
-    return found
 
 
 def _narrowed(value, was, now):
@@ -340,49 +278,6 @@ def _narrowed(value, was, now):
                 made = made.narrow(dim, 0, now)
         made = made.clone(memory_format=torch.contiguous_format)
     return made.requires_grad_(value.requires_grad)
-
-
-def _save(case, values, run):
-    """Writes a candidate. Inputs without a description get one from their values."""
-    describer = _inputs.Describer(run.store)
-    specs = {}
-    for name, value in zip(case.specimen.inputs(), values, strict=True):
-        old = case.specs.get(name)
-        specs[name] = old if old is not None else describer.spec(value)
-        if old is not None and case.folder != run.store.folder:
-            _adopt_storages(old, case.folder, run.store)
-    random = case.header.get("random") or {}
-    if "seed" not in random and case.folder != run.store.folder:
-        loader = _inputs.Loader(case.folder)
-        for digest in random.values():
-            run.store.save(loader.read(digest, None))
-    case = case.changed(specs=specs, folder=run.store.folder)
-    return _scripts.write_case(case, run, convenient=False)
-
-
-def _storage(spec):
-    return getattr(spec, "storage", None)
-
-
-def _adopt_storages(spec, folder, store):
-    for part in getattr(spec, "parts", ()):
-        _adopt_storages(part, folder, store)
-    storage = _storage(spec)
-    if isinstance(storage, SavedStorage) and not os.path.exists(store.path(storage.digest)):
-        store.save(_inputs.Loader(folder).read(storage.digest, storage.nbytes))
-
-
-def _loaded(script, known=None):
-    """The case in a script, with what is known of its values."""
-    case = _scripts.load(script)
-    case.specimen.learn((known or {}) | {name: _spec_facts(spec) for name, spec in case.specs.items()})
-    return case
-
-
-def _spec_facts(spec):
-    if isinstance(spec, _inputs.TensorSpec):
-        return "t", _text.tensor_facts(spec.dtype, spec.shape, spec.storage.device)
-    return "s" if isinstance(spec, _inputs.LiteralSpec) else "t", ""
 
 
 def _read_memo(path):
@@ -405,7 +300,7 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
     # threads that wait for each other cost more than they give.
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
-    case = _loaded(script)
+    case = _scripts.load(script)
     run = _run_of(script, case)
     os.makedirs(run.folder, exist_ok=True)
     with open(script, "rb") as file:
@@ -414,31 +309,26 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
     if fresh and os.path.exists(memo_path):
         os.unlink(memo_path)
     _preload(case)
-    with Progress() as progress:
-        minifier = Minifier(case, run, Limits(timeout, memory, total), progress, memo_path)
-        before = case.specimen.call_count()
-        best = minifier.memo.get("best")
-        if isinstance(best, str) and os.path.exists(best):
-            log.warning("going on from %s", best)
-            minifier.case, minifier.checkpoint = _loaded(best), os.path.basename(best)
-        progress.begin(before)
-        minifier.first()
-        try:
-            minifier.all_passes()
-        except OutOfTime:
-            log.warning("the time is up: the smallest script so far is kept")
-        seconds = time.monotonic() - minifier.start
-        final = minifier.case.changed(failure=minifier.last)
-        progress.update(final, minifier.tries, "confirm")
-        path = _final(final, script, run, output)
-        # No candidate is forked any more, so threads do no harm now.
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            verdicts = list(pool.map(_worker.run_script, [path] * 2, [max(60.0, timeout)] * 2))
-        confirmed = [verdict.matches(minifier.failure) for verdict in verdicts]
-        for verdict, good in zip(verdicts, confirmed, strict=True):
-            if not good:
-                log.warning("run alone, the script showed: %s", verdict)
-        progress.update(final, minifier.tries, "done")
+    before = case.specimen.call_count()
+    minifier = Minifier(case, run, timeout, memory, total, memo_path)
+    minifier.show("the failure itself")
+    minifier.first()
+    try:
+        minifier.all_passes()
+    except OutOfTime:
+        log.warning("the time is up: the smallest script so far is kept")
+    seconds = time.monotonic() - minifier.start
+    shutil.rmtree(os.path.dirname(minifier.candidate), ignore_errors=True)
+    final = minifier.case.changed(failure=minifier.last)
+    minifier.show("confirm")
+    path = _final(final, script, run, output)
+    # No candidate is forked any more, so threads do no harm now.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        verdicts = list(pool.map(_worker.run_script, [path] * 2, [max(60.0, timeout)] * 2))
+    confirmed = [verdict.matches(minifier.failure) for verdict in verdicts]
+    for verdict, good in zip(verdicts, confirmed, strict=True):
+        if not good:
+            log.warning("run alone, the script showed: %s", verdict)
     calls, inputs = final.specimen.call_count(), len(final.specs)
     return Report(path, minifier.last, before, calls, inputs, minifier.tries, seconds, sum(confirmed))
 
@@ -449,7 +339,11 @@ def _run_of(script, case):
     own = os.path.dirname(case.folder)
     if os.path.basename(case.folder) == "storages" and os.access(own, os.W_OK):
         return _scripts.Run(folder=own)
-    return _scripts.Run(folder=os.path.join(os.path.dirname(os.path.abspath(script)), "stator_debug", "minify"))
+    run = _scripts.Run(folder=os.path.join(os.path.dirname(os.path.abspath(script)), "stator_debug", "minify"))
+    if os.path.isdir(case.folder):
+        shutil.copytree(case.folder, run.store.folder, dirs_exist_ok=True)
+    case.folder = run.store.folder
+    return run
 
 
 def _final(case, script, run, output):

@@ -4,7 +4,6 @@ Nothing that the user sees changes: inputs are copied with their aliasing, the m
 back, and gradients go to the copies.
 """
 
-import contextlib
 import copy
 import logging
 
@@ -12,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from stator import config
+from stator.debug import _text
 from stator.debug._same import compare
 
 log = logging.getLogger("stator.debug")
@@ -24,20 +24,15 @@ class Fp64Failed(RuntimeError):
 # ---- copies
 
 
-def clone_inputs(values, dtype=None):
-    """Copies of inputs: views of one storage stay views of one storage, gradness and .grad stay. With dtype, floats get
-    that one."""
-    storages = {}
-    made = {}
+def clone_inputs(values, wide=False):
+    """Copies of inputs: views of one storage stay views of one storage, gradness and .grad stay. wide: floats get
+    double precision."""
+    storages, made = {}, {}
 
     def clone(value):
-        if not isinstance(value, torch.Tensor):
-            return value
-        if id(value) in made:
-            return made[id(value)]
-        copied = _clone_tensor(value, storages, dtype)
-        made[id(value)] = copied
-        return copied
+        if isinstance(value, torch.Tensor) and id(value) not in made:
+            made[id(value)] = _clone_tensor(value, storages, _wide_dtype(value) if wide else value.dtype)
+        return made.get(id(value), value)
 
     return pytree.tree_map(clone, values)
 
@@ -52,22 +47,15 @@ def is_plain(tensor):
     )
 
 
-def _wider(tensor, dtype):
-    if dtype is None:
-        return None
-    if tensor.is_floating_point() and tensor.dtype.itemsize > 1:
-        return dtype
-    return torch.complex128 if tensor.dtype.is_complex and dtype is torch.float64 else None
+def _wide_dtype(tensor):
+    if tensor.is_complex():
+        return torch.complex128
+    return torch.float64 if tensor.is_floating_point() and tensor.dtype.itemsize > 1 else tensor.dtype
 
 
 def _clone_tensor(tensor, storages, dtype):
-    other = _wider(tensor, dtype)
     with torch.no_grad():
-        if not is_plain(tensor):
-            copied = tensor.detach().clone()
-            copied = copied.to(other) if other is not None else copied
-        else:
-            copied = _clone_plain(tensor, storages, other)
+        copied = _clone_plain(tensor, storages, dtype) if is_plain(tensor) else tensor.detach().clone().to(dtype)
     if type(tensor) is torch.nn.Parameter:
         copied = torch.nn.Parameter(copied, tensor.requires_grad)
     elif tensor.requires_grad:
@@ -80,23 +68,27 @@ def _clone_tensor(tensor, storages, dtype):
     return copied
 
 
+def _clone_plain(tensor, storages, dtype):
+    storage = tensor.untyped_storage()
+    key = storage._cdata if dtype is tensor.dtype else (storage._cdata, tensor.dtype)
+    if key not in storages:
+        same = dtype is tensor.dtype
+        storages[key] = storage.clone() if same else whole_storage(tensor, tensor.dtype).to(dtype).untyped_storage()
+    flags = tensor.is_conj(), tensor.is_neg()
+    return over(storages[key], dtype, tensor.storage_offset(), tensor.size(), tensor.stride(), *flags)
+
+
+def over(storage, dtype, offset, size, stride, conj=False, neg=False):
+    """A tensor over a storage."""
+    made = torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    made = made.conj() if conj else made
+    return made._neg_view() if neg else made
+
+
 def whole_storage(tensor, dtype):
     """All that a tensor's storage holds, as a flat tensor."""
     storage = tensor.untyped_storage()
-    made = torch.empty(0, dtype=dtype, device=storage.device)
-    return made.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
-
-
-def _clone_plain(tensor, storages, other):
-    storage = tensor.untyped_storage()
-    key = (storage._cdata, other, tensor.dtype if other is not None else None)
-    if key not in storages:
-        wide = None if other is None else whole_storage(tensor, tensor.dtype).to(other)
-        storages[key] = storage.clone() if wide is None else wide.untyped_storage()
-    made = torch.empty(0, dtype=other or tensor.dtype, device=tensor.device)
-    made.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
-    made = made.conj() if tensor.is_conj() else made
-    return made._neg_view() if tensor.is_neg() else made
+    return over(storage, dtype, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
 
 def snapshot(value):
@@ -167,13 +159,13 @@ def cast_to_fp64(model, inputs):
     copied."""
     if isinstance(model, torch.nn.Module):
         model = model.to(torch.float64)
-    return _widened(model), clone_inputs(inputs, torch.float64)
+    return _widened(model), clone_inputs(inputs, wide=True)
 
 
 def fp64_twin(model, inputs, only_fwd):
     """The reference in double precision, or None where it cannot be computed."""
     try:
-        with kept_random_state(), _no_autocast():
+        with kept_random_state(), torch._C._DisableAutocast():
             return run_forward_backward(*cast_to_fp64(clone_model(model), inputs), only_fwd)
     except Exception as error:
         log.warning("no fp64 reference: %s: %s", type(error).__name__, str(error).partition("\n")[0])
@@ -189,22 +181,11 @@ def _widened(model):
     def widen(value):
         return torch.float64 if isinstance(value, torch.dtype) and value in narrow else value
 
-    wide = torch.fx.Graph()
-    outputs = wide.graph_copy(model.graph, {})
-    if outputs is not None:
-        wide.output(outputs)
+    wide = _text.copied(model.graph)
     for node in wide.nodes:
         if node.op.startswith("call"):
             node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), widen)
     return torch.fx.GraphModule(model, wide)
-
-
-def _no_autocast():
-    stack = contextlib.ExitStack()
-    for device in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(device):
-            stack.enter_context(torch.autocast(device, enabled=False))
-    return stack
 
 
 # ---- two runs
@@ -216,8 +197,10 @@ class Difference(str):
     floating = True
 
 
-def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False, tol=1e-4):
-    """The first difference between two programs on these inputs, as a Difference, or None."""
+def compare_two_models(gm, opt_gm, inputs, only_fwd=None, *, require_fp64=False, ignore_non_fp=False):
+    """The first difference between two programs on these inputs, as a Difference, or None. Gradients count where there
+    are some, unless only_fwd is given."""
+    only_fwd = not torch.is_grad_enabled() if only_fwd is None else only_fwd
     with kept_random_state():
         ref = run_forward_backward(clone_model(gm), clone_inputs(inputs), only_fwd)
     wanted = config.same_two_models_use_fp64
@@ -231,10 +214,10 @@ def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False
         # Not a difference: taken for one, a reduction of a wrong result would drift to this error.
         log.exception("the compiled program failed in the accuracy run (%s); counted as the same", type(error).__name__)
         return None
-    return first_difference(ref, res, exact, ignore_non_fp, tol)
+    return first_difference(ref, res, exact, ignore_non_fp)
 
 
-def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
+def first_difference(ref, res, exact, ignore_non_fp):
     """The first difference between two results of run_forward_backward, floating values first: what went wrong there
     may have made whole numbers and truth values wrong. Without an fp64 reference eager's own values are the judge.
 
@@ -243,7 +226,7 @@ def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
     for floating in (True,) if ignore_non_fp else (True, False):
         for part in [part for part in ref if part in res]:
             judge = exact[part] if exact is not None else widened_values(ref[part])
-            found = compare(ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=floating)
+            found = compare(ref[part], res[part], judge, part, equal_nan=True, ignore_non_fp=floating)
             if found is not None:
                 found = Difference(found)
                 found.floating = floating
@@ -255,8 +238,8 @@ def widened_values(value):
     def widen(leaf):
         if not isinstance(leaf, torch.Tensor) or not is_plain(leaf):
             return leaf
-        wide = torch.complex128 if leaf.is_complex() else torch.float64
-        return leaf.detach().to(wide) if leaf.is_complex() or leaf.is_floating_point() else leaf
+        number = leaf.is_floating_point() or leaf.is_complex()
+        return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64) if number else leaf
 
     return pytree.tree_map(widen, value)
 

@@ -6,6 +6,8 @@ functions read of the program's computed values (`scale = float(sys.argv[1])`) i
 made, since only then it is known.
 """
 
+import __future__
+
 import ast
 import contextlib
 import hashlib
@@ -16,31 +18,25 @@ import types
 PROGRAM = "_stator_program_"
 
 
-class NotWritable(Exception):
+class ScriptError(Exception):
+    """A script that cannot be written or read; the message says where and why."""
+
+
+class NotWritable(ScriptError):
     """A graph holds something that no script can hold."""
 
 
-class ScriptError(Exception):
-    """A script that cannot be read; the message says where and why."""
-
-
-class Missing:
-    """Stands for a default value that could not be computed here."""
-
-    def __init__(self, why):
-        self.why = why
-
-    def __repr__(self):
-        return f"<not known: {self.why}>"
-
-
-def program_of(value):
-    """The program's own file, if that is where a value is defined."""
-    name = getattr(value, "__module__", None) or ""
+def program_file(name):
+    """The program's own file, if a module of that name is the program."""
     if name != "__main__" and not name.startswith(PROGRAM):
         return None
     file = getattr(sys.modules.get(name), "__file__", None)
     return os.path.abspath(file) if file is not None else None
+
+
+def program_of(value):
+    """The program's own file, if that is where a value is defined."""
+    return program_file(getattr(value, "__module__", None) or "")
 
 
 def definitions(path, values=None, defaults=None):
@@ -48,16 +44,15 @@ def definitions(path, values=None, defaults=None):
 
     values: what the program had computed, by name. defaults: the same for functions: (__defaults__, __kwdefaults__).
     """
-    values = values or {}
-    path = os.path.abspath(path)
+    values, defaults, path = values or {}, defaults or {}, os.path.abspath(path)
     if not os.path.exists(path):
         raise ScriptError(f"functions of {path} are needed, and there is no such file")
     known = PROGRAM + hashlib.sha256(path.encode()).hexdigest()[:16]
     if known not in sys.modules:
-        sys.modules[known] = _definitions_of(path, known, values)
+        sys.modules[known] = _definitions_of(path, known, values, defaults)
     module = sys.modules[known]
     module.__dict__.update(values)
-    for name, (positional, keyword) in (defaults or {}).items():
+    for name, (positional, keyword) in defaults.items():
         if isinstance(module.__dict__.get(name), types.FunctionType):
             module.__dict__[name].__defaults__, module.__dict__[name].__kwdefaults__ = positional, keyword
     return module
@@ -65,39 +60,35 @@ def definitions(path, values=None, defaults=None):
 
 def _parsed(path):
     with open(path, encoding="utf-8") as file:
-        return ast.parse(file.read(), path)
+        return ast.parse(file.read(), path).body
 
 
-def _assigned(statement):
-    """The names that a statement of a module gives values to."""
-    return [
-        node.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
-    ]
+def _names(tree, *contexts):
+    """The names in a statement that are read (ast.Load), or given values (ast.Store)."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, contexts)}
 
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-def _computes(statement):
-    return any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(statement))
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _is_definition(statement):
+    """Assignments that call nothing are plain constants."""
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        return not _computes(statement)
-    return isinstance(statement, (ast.Import, ast.ImportFrom, *_DEFINITIONS))
+        return not any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(statement))
+    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef, *_FUNCTIONS))
 
 
-def _definitions_of(path, name, values):
+def _definitions_of(path, name, values, defaults):
     module = types.ModuleType(name)
     module.__file__ = path
     module.__dict__.update(values)
     sys.path.insert(0, os.path.dirname(path))
     try:
-        for statement in _parsed(path).body:
-            if _is_definition(statement) and not set(_assigned(statement)) & values.keys():
+        for statement in _parsed(path):
+            if isinstance(statement, _FUNCTIONS) and statement.name in defaults:
+                _without_defaults(statement.args)
+            known = isinstance(statement, (ast.Assign, ast.AnnAssign)) and _names(statement, ast.Store) & values.keys()
+            if _is_definition(statement) and not known:
                 _execute(statement, path, module.__dict__)
     finally:
         sys.path.pop(0)
@@ -105,108 +96,38 @@ def _definitions_of(path, name, values):
 
 
 def _execute(statement, path, scope):
-    def run(tree):
-        exec(compile(ast.fix_missing_locations(ast.Module([tree], [])), path, "exec"), scope)
-
-    try:
-        run(statement)
-    except Exception:
-        # It computes something of what the program had and what is not here: the rest of it can still be used.
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            run(_with_known_head(statement, path, scope))
-        elif isinstance(statement, ast.ClassDef):
-            statement.body = [s for s in statement.body if isinstance(s, _DEFINITIONS) or not _computes(s)] or [
-                ast.Pass()
-            ]
-            with contextlib.suppress(Exception):
-                run(statement)
+    for flags in (0, __future__.annotations.compiler_flag):  # annotations may name what the program had computed
+        with contextlib.suppress(Exception):
+            exec(compile(ast.Module([statement], []), path, "exec", flags), scope)
+            return
 
 
-def _with_known_head(function, path, scope):
-    """The function without the decorators and annotations that cannot be computed; with Missing for such defaults."""
-
-    def error_of(expression):
-        try:
-            eval(compile(ast.Expression(expression), path, "eval"), scope)
-        except Exception as error:
-            return error
-        return None
-
-    def known(default):
-        error = error_of(default) if default is not None else None
-        if error is None:
-            return default
-        name = f"_missing_{len(scope)}"
-        scope[name] = Missing(f"{ast.unparse(default)}: {type(error).__name__}: {error}")
-        return ast.copy_location(ast.Name(name, ast.Load()), default)
-
-    arguments = function.args
-    arguments.defaults = [known(default) for default in arguments.defaults]
-    arguments.kw_defaults = [known(default) for default in arguments.kw_defaults]
-    function.decorator_list = [each for each in function.decorator_list if error_of(each) is None]
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    for argument in every:
-        if argument is not None and argument.annotation is not None and error_of(argument.annotation) is not None:
-            argument.annotation = None
-    if function.returns is not None and error_of(function.returns) is not None:
-        function.returns = None
-    return function
+def _without_defaults(arguments):
+    """They are known, and are not computed again."""
+    for expressions in (arguments.defaults, arguments.kw_defaults):
+        expressions[:] = [e and ast.copy_location(ast.Constant(None), e) for e in expressions]
 
 
 def computed_values(path, writable):
     """What a program has computed and its functions read, as definitions() takes it: (values, defaults), as far as
     writable(value) says that a script can hold it."""
-    module = next((m for m in _running(path)), None)
-    if module is None or not os.path.exists(path):
+    modules = [name for name in list(sys.modules) if program_file(name) == path]
+    if not modules or not os.path.exists(path):
         return {}, {}
-    body = _parsed(path).body
-    read = {
-        node.id
-        for statement in body
-        if isinstance(statement, _DEFINITIONS)
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-    names = {name for statement in body if not isinstance(statement, _DEFINITIONS) for name in _assigned(statement)}
-    found = {}
-    for name in sorted(names & read & module.__dict__.keys()):
-        value = module.__dict__[name]
-        if writable(value) and not _is_written(body, name, value):
-            found[name] = value
-    return found, _computed_defaults(body, module, writable)
-
-
-def _computed_defaults(body, module, writable):
-    found = {}
+    held, body = vars(sys.modules[modules[0]]), _parsed(path)
+    read, computed = set(), set()
     for statement in body:
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        function = module.__dict__.get(statement.name)
-        expressions = [*statement.args.defaults, *[d for d in statement.args.kw_defaults if d is not None]]
-        if not isinstance(function, types.FunctionType) or all(isinstance(e, ast.Constant) for e in expressions):
-            continue
-        defaults = function.__defaults__, function.__kwdefaults__
-        if writable(defaults):
-            found[statement.name] = defaults
-    return found
-
-
-def _running(path):
-    """The modules that were made from a file: the program itself, or its definitions."""
-    for name in ("__main__", *[n for n in list(sys.modules) if n.startswith(PROGRAM)]):
-        module = sys.modules.get(name)
-        file = getattr(module, "__file__", None)
-        if file is not None and os.path.abspath(file) == path:
-            yield module
-
-
-def _is_written(body, name, value):
-    """Whether a constant of the file says the same."""
-    assigned = [statement for statement in body if name in _assigned(statement)]
-    if len(assigned) != 1 or not isinstance(assigned[0], ast.Assign):
-        return False
-    try:
-        constant = ast.literal_eval(assigned[0].value)
-        return type(constant) is type(value) and bool(constant == value)
-    except ValueError:
-        return False
+        if isinstance(statement, (ast.ClassDef, *_FUNCTIONS)):
+            read |= _names(statement, ast.Load)
+        elif not _is_definition(statement):
+            computed |= _names(statement, ast.Store)
+    values = {name: held[name] for name in sorted(computed & read & held.keys()) if writable(held[name])}
+    defaults = {}
+    for statement in body:
+        function = held.get(statement.name) if isinstance(statement, _FUNCTIONS) else None
+        if isinstance(function, types.FunctionType) and (function.__defaults__ or function.__kwdefaults__):
+            expressions = [*statement.args.defaults, *statement.args.kw_defaults]
+            given = function.__defaults__, function.__kwdefaults__
+            if not all(isinstance(e, (ast.Constant, type(None))) for e in expressions) and writable(given):
+                defaults[statement.name] = given
+    return values, defaults

@@ -21,22 +21,18 @@ def clone_inputs_retaining_gradness(example_inputs):
     return copied
 
 
-def requires_bwd_pass(out):
-    """Whether anything in an output has gradients."""
-    if isinstance(out, torch.Tensor):
-        return out.requires_grad
+def _items(out):
+    """What an output is made of that is no tensor. Some versions of the classes with logits are dicts."""
+    if _has_logits(out):
+        return [out.logits]
     if isinstance(out, dict):
-        return any(requires_bwd_pass(value) for value in out.values())
+        return list(out.values())
     if isinstance(out, (list, tuple)):
-        return any(requires_bwd_pass(value) for value in out)
-    if out is None or isinstance(out, (int, float, str)):
-        return False
-    if _logits_alone(out) or _is_normal(out):
-        return True
+        return out
     raise NotImplementedError("Don't know how to reduce", type(out))
 
 
-def _logits_alone(out):
+def _has_logits(out):
     return type(out).__name__ in ("MaskedLMOutput", "Seq2SeqLMOutput", "CausalLMOutputWithCrossAttentions")
 
 
@@ -44,19 +40,23 @@ def _is_normal(out):
     return type(out).__name__ == "SquashedNormal"
 
 
+def requires_bwd_pass(out):
+    """Whether anything in an output has gradients."""
+    if isinstance(out, torch.Tensor):
+        return out.requires_grad
+    if out is None or isinstance(out, (int, float, str)):
+        return False
+    return _has_logits(out) or _is_normal(out) or any(map(requires_bwd_pass, _items(out)))
+
+
 def reduce_to_scalar_loss(out):
     """One number from a model's output: the mean of a tensor, the mean over the items of a container."""
     if isinstance(out, torch.Tensor):
         return out.sum() / out.numel()  # mean() takes no integers
-    if _logits_alone(out):  # before dict, which some versions of these classes are
-        return reduce_to_scalar_loss(out.logits)
     if _is_normal(out):
         return out.mean.sum()
-    if isinstance(out, dict):
-        return sum(reduce_to_scalar_loss(value) for value in out.values()) / len(out)
-    if isinstance(out, (list, tuple)):
-        return sum(reduce_to_scalar_loss(value) for value in out) / len(out)
-    raise NotImplementedError("Don't know how to reduce", type(out))
+    items = _items(out)
+    return sum(map(reduce_to_scalar_loss, items)) / len(items)
 
 
 def collect_results(model, prediction, loss, example_inputs):

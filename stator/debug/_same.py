@@ -22,6 +22,7 @@ import torch
 log = logging.getLogger("stator.debug")
 
 _SEQUENCES = (list, tuple, collections.deque, torch.nn.ParameterList)
+_SETS = (set, frozenset)
 _PLAIN = (str, int, type(None), bool, torch.device, bytes, torch.dtype, torch.layout, torch.memory_format, slice, range)
 
 
@@ -66,34 +67,60 @@ def same(
 
 
 def _compare(ref, res, exact, path, rules):
-    if isinstance(ref, (*_SEQUENCES, dict, set, frozenset)):
-        kinds = next(kinds for kinds in (_SEQUENCES, dict, (set, frozenset)) if isinstance(ref, kinds))
-        if not isinstance(res, kinds):
-            return _other_kind(ref, res, path)
-        if kinds == _SEQUENCES:
-            return _compare_sequences(ref, res, exact, path, rules)
-        if kinds is dict:
-            return _compare_dicts(ref, res, exact, path, rules)
-        return None if ref == res else f"{path}: the elements differ: {ref!r} and {res!r}"
+    parts = _parts(ref)
+    if parts is not None:
+        return _compare_parts(ref, res, parts, _parts(exact), path, rules)
     if isinstance(ref, (torch.Tensor, float)):
         return _compare_tensors(ref, res, exact, path, rules)
-    if isinstance(ref, _PLAIN):
-        if rules.ignore_non_fp:
-            return None
-        try:
-            equal = bool(ref == res)
-        except Exception:  # an odd object on the other side: unequal
-            equal = False
-        return None if equal else f"{path}: {ref!r} became {_short(res)}"
     if type(ref).__module__ == "numpy":
         return _compare_numpy(ref, res, exact, path, rules)
-    if type(ref) is not type(res):
+    is_plain = isinstance(ref, _PLAIN)
+    if is_plain and rules.ignore_non_fp:
+        return None
+    if not isinstance(ref, (*_PLAIN, *_SETS)) and type(ref) is not type(res):
         return _other_kind(ref, res, path)
-    if dataclasses.is_dataclass(ref) and not isinstance(ref, type):
-        return _compare_attributes(ref, res, exact, path, rules, [field.name for field in dataclasses.fields(ref)])
-    if hasattr(ref, "__dict__"):  # distributions and other plain objects that models return
-        return _compare_attributes(ref, res, exact, path, rules, [n for n in ref.__dict__ if not n.startswith("__")])
-    return None if ref == res else f"{path}: {_short(ref)} became {_short(res)}"
+    try:
+        equal = bool(ref == res)
+    except Exception:  # an odd object on the other side: unequal
+        equal = False
+    return None if equal else f"{path}: {_short(ref)} became {_short(res)}"
+
+
+def _parts(value):
+    """(what can be compared with it, {how it is reached: part}) of a value that is made of others; None for the rest."""
+    if isinstance(value, _SEQUENCES):
+        fields = getattr(type(value), "_fields", None)
+        names = [f".{field}" for field in fields] if fields else [f"[{i}]" for i in range(len(value))]
+        return _SEQUENCES, dict(zip(names, value, strict=True))
+    if isinstance(value, dict):
+        return dict, {f"[{key!r}]": part for key, part in value.items()}
+    if isinstance(value, (*_PLAIN, *_SETS, torch.Tensor, float, type)) or type(value).__module__ == "numpy":
+        return None
+    if dataclasses.is_dataclass(value):
+        return type(value), {f".{field.name}": getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(value, "__dict__"):  # distributions and other plain objects that models return
+        return type(value), {f".{n}": part for n, part in vars(value).items() if not n.startswith("__")}
+    return None
+
+
+def _compare_parts(ref, res, parts, judges, path, rules):
+    kind, ours = parts
+    if not (isinstance(res, kind) if kind in (_SEQUENCES, dict) else type(res) is kind):
+        return _other_kind(ref, res, path)
+    theirs = _parts(res)[1]
+    if kind is _SEQUENCES and len(ours) != len(theirs):
+        return f"{path}: {len(ours)} items became {len(theirs)}"
+    if kind is _SEQUENCES:
+        theirs = dict(zip(ours, theirs.values(), strict=True))
+    elif ours.keys() != theirs.keys():
+        return f"{path}: keys that are gone: {_only(ours, theirs)}, that are new: {_only(theirs, ours)}"
+    judges = judges[1] if judges is not None and judges[1].keys() == ours.keys() else ours
+    found = (_compare(ours[at], theirs[at], judges[at], path + at, rules) for at in ours)
+    return next((difference for difference in found if difference is not None), None)
+
+
+def _only(parts, others):
+    return f"[{', '.join(at.strip('[].') for at in parts if at not in others)}]"
 
 
 def _other_kind(ref, res, path):
@@ -105,36 +132,6 @@ def _short(value):
         return f"a tensor {tuple(value.shape)}"
     text = repr(value)
     return text if len(text) < 80 else text[:77] + "..."
-
-
-def _first(parts, rules):
-    """The first difference among (reference, result, judge, path)."""
-    return next((found for part in parts if (found := _compare(*part, rules)) is not None), None)
-
-
-def _compare_sequences(ref, res, exact, path, rules):
-    if len(ref) != len(res):
-        return f"{path}: {len(ref)} items became {len(res)}"
-    fields = getattr(type(ref), "_fields", None)
-    names = [f".{field}" for field in fields] if fields else [f"[{i}]" for i in range(len(ref))]
-    judges = exact if isinstance(exact, _SEQUENCES) and len(exact) == len(ref) else ref
-    return _first(((a, b, c, path + n) for a, b, c, n in zip(ref, res, judges, names, strict=False)), rules)
-
-
-def _compare_dicts(ref, res, exact, path, rules):
-    if ref.keys() != res.keys():
-        gone, new = [*ref.keys() - res.keys()], [*res.keys() - ref.keys()]
-        return f"{path}: keys that are gone: {gone!r}, that are new: {new!r}"
-    judges = exact if isinstance(exact, dict) and exact.keys() == ref.keys() else ref
-    return _first(((ref[key], res[key], judges[key], f"{path}[{key!r}]") for key in ref), rules)
-
-
-def _compare_attributes(ref, res, exact, path, rules, names):
-    def part(name):
-        own = getattr(ref, name)
-        return own, getattr(res, name, None), getattr(exact, name, own), f"{path}.{name}"
-
-    return _first(map(part, names), rules)
 
 
 def _compare_numpy(ref, res, exact, path, rules):
@@ -190,8 +187,8 @@ def _compare_nested(ref, res, exact, path, rules):
         return f"{path}: one of the two is nested"
     if rules.exact_dtype and ref.dtype != res.dtype:
         return f"{path}: dtype {ref.dtype} became {res.dtype}"
-    judges = exact.unbind() if exact.is_nested else ref.unbind()
-    return _compare_sequences(list(ref.unbind()), list(res.unbind()), list(judges), path, rules)
+    parts = [list(t.unbind()) for t in (ref, res, exact if exact.is_nested else ref)]
+    return _compare(*parts, path, rules)
 
 
 def _compare_values(ref, res, exact, path, rules):

@@ -6,8 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import math
-import operator
 import os
 import platform
 import sys
@@ -26,7 +24,7 @@ from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
 
-FORMAT = 1
+FORMAT = 2
 MARK = "# Written by stator.debug."
 _ENVIRONMENT = ("TORCHINDUCTOR_", "TORCH_", "PYTORCH_", "CUDA_VISIBLE", "OMP_NUM", "MKL_NUM", "TRITON_", "CUBLAS_")
 _CONFIGS = ("torch._inductor.config", "torch._functorch.config")
@@ -39,34 +37,18 @@ def configuration_lines():
     """What the program changed in torch's settings, as statements. What cannot be written stands in a comment."""
     lines = []
     for name in _CONFIGS:
-        module = sys.modules.get(name)
-        if module is None:
-            continue
-        changed = [key for key in module._config if not key.startswith("_") and not module._is_default(key)]
-        if changed:
-            lines.append(f"import {name}")
-        for key in changed:
-            lines.extend(_statement(name, key, operator.attrgetter(key)(module)))
+        changed = sys.modules[name].codegen_config().splitlines() if name in sys.modules else []
+        lines += [f"import {name}"] if changed else []
+        lines += [line if _is_statement(line) else f"# put it here by hand: {line}" for line in changed]
     return lines
 
 
-def _statement(module, key, value):
-    with contextlib.suppress(InputsError):
-        return [f"{module}.{key} = {_inputs._literal(value)}"]
-    spelled = _importable(value)
-    if spelled is not None:
-        return [f"import {spelled[0]}", f"{module}.{key} = {spelled[0]}.{spelled[1]}"]
-    return [f"# {module}.{key} is a {type(value).__name__} that cannot be written: put it here by hand"]
-
-
-def _importable(value):
-    """(module, name) of an object that an importable module holds under a name."""
-    owner = getattr(value, "__module__", None) or type(value).__module__
-    module = sys.modules.get(owner)
-    if module is None or owner == "__main__":
-        return None
-    name = next((name for name, held in vars(module).items() if held is value), None)
-    return None if name is None else (owner, name)
+def _is_statement(line):
+    try:
+        ast.parse(line)
+    except SyntaxError:
+        return False
+    return "__main__" not in line
 
 
 def versions():
@@ -88,42 +70,26 @@ class Case:
     backend: BackendName
     failure: Verdict
     folder: str  # where the values are
-    header: dict  # state, configure, configuration (lines), environment, random, versions
-    # name of an input -> which of its sizes are symbols (_text.symbolic_shape); those that have none are not in it
-    shapes: dict = dataclasses.field(default_factory=dict)
+    header: dict  # STATE, RANDOM, VERSIONS, ENVIRONMENT, as in the script; configuration (its lines)
 
     @property
     def ignore_non_fp(self):
         # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for,
         # unless it is.
-        return (self.header.get("state") or {}).get("ignore_non_fp", True)
+        return (self.header.get("STATE") or {}).get("ignore_non_fp", True)
 
-    def load_inputs(self, loader=None):
-        loader = loader or _inputs.Loader(self.folder)
-        made = self.header["inputs"](loader) if "inputs" in self.header else self.build(loader)
-        names = self.specimen.inputs()
-        if len(made) != len(names):
-            raise ScriptError(f"inputs() gives {len(made)} values, forward takes {len(names)}")
-        return made
+    def load_inputs(self):
+        loader = _inputs.Loader(self.folder)
+        return [loader.value(self.specs[name]) for name in self.specimen.inputs()]
 
-    def values(self):
-        return dict(zip(self.specimen.inputs(), self.load_inputs(), strict=True))
-
-    def build(self, loader):
-        """The values of specs that are not in a script yet."""
-        names = self.specimen.inputs()
-        scope = {"torch": torch, "math": math}
-        source = "def inputs(load):\n" + _inputs.write(names, [self.specs[n] for n in names])
-        exec(source, scope)
-        return scope["inputs"](loader)
-
-    def symbolic(self):
-        """Which sizes are symbols, for each input in order; None: none at all."""
-        shapes = [self.shapes.get(name) for name in self.specimen.inputs()]
-        return shapes if any(shape is not None for shape in shapes) else None
+    @property
+    def shapes(self):
+        """{name: which of its sizes are symbols (_text.symbolic_shape)} of the inputs that have some."""
+        shapes = {name: _inputs.shape_of(spec) for name, spec in self.specs.items()}
+        return {name: shape for name, shape in shapes.items() if shape is not None}
 
     def seed(self):
-        state = self.header.get("random") or {"seed": 0}
+        state = self.header.get("RANDOM") or {"seed": 0}
         if "seed" in state:
             torch.manual_seed(state["seed"])
             return
@@ -136,8 +102,7 @@ class Case:
                 torch.cuda.set_rng_state(data, device)
 
     def changed(self, **fields):
-        header = {k: v for k, v in self.header.items() if k != "inputs"}
-        return dataclasses.replace(self, **{"header": header, **fields})
+        return dataclasses.replace(self, **fields)
 
 
 # ---- writing
@@ -153,7 +118,7 @@ def _template():
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["literal"] = _inputs._literal
+    environment.filters["literal"] = _inputs.literal
     return environment.get_template("repro.py.jinja")
 
 
@@ -162,70 +127,62 @@ _LONGEST_VALUE = 2000  # characters
 
 def _can_be_written(value):
     try:
-        return len(_inputs._literal(value)) <= _LONGEST_VALUE
+        return len(_inputs.literal(value)) <= _LONGEST_VALUE
     except InputsError:
         return False
 
 
-def _program_call(case):
-    """The statement's right side that gives a script the definitions of the program's own file; None: it needs none."""
-    path = _text.program_in(case.specimen)
-    backend = case.backend.text.rpartition(":")[0]
-    if path is None and backend.endswith(".py"):
-        path = backend
-    if path is None:
-        return None
+def _program_call(path):
+    """What gives a script the definitions of the program's own file."""
     values, defaults = _program.computed_values(path, _can_be_written)
-    given = [_inputs._literal(part) for part in ([values, defaults] if defaults else [values] if values else [])]
+    given = [_inputs.literal(part) for part in ([values, defaults] if defaults else [values] if values else [])]
     return f"stator.debug.definitions({', '.join([repr(path), *given])})"
 
 
 def render(case, path, command="run"):
     """The text of a script that will lie at `path`, and does `command` if it is not told what to do."""
     text = _text.text_of(case.specimen)
-    parameters = text.parameters
-    header = case.header
-    count = case.specimen.call_count()
-    summary = f"{count} call{'s' if count != 1 else ''}, {case.stage}, backend {case.backend.text}: {case.failure}"
-    known = header.get("versions") or versions()
-    random_needed = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in case.specimen.calls())
-    folder = os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path)))
+    calls = case.specimen.calls()
+    file, _, _ = case.backend.text.rpartition(":")
+    program = text.program or (file if file.endswith(".py") else None)
+    summary = f"{len(calls)} call{'s' if len(calls) != 1 else ''}, {case.stage}, backend {case.backend.text}"
+    is_random = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in calls)
+    constants = {
+        "FORMAT": FORMAT,
+        "VERSIONS": case.header.get("VERSIONS") or versions(),
+        "STAGE": case.stage,
+        "BACKEND": case.backend.text,
+        "MODE": case.backend.mode,
+        "OPTIONS": case.backend.options,
+        "FAILURE": dataclasses.asdict(case.failure),
+        "STATE": case.header.get("STATE") or {},
+        "RANDOM": (case.header.get("RANDOM") if is_random else None) or {"seed": 0},
+        "DATA": os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path))),
+    }
     return _template().render(
         name=os.path.basename(path),
-        summary=" ".join(summary.split()),
-        environment_text=[", ".join(f"{k} {v}" for k, v in known.items())],
-        environment=header.get("environment") or {},
+        summary=" ".join(f"{summary}: {case.failure}".split()),
+        environment=case.header.get("ENVIRONMENT") or {},
         modules=text.modules,
         functions=text.functions,
-        program=_program_call(case),
+        program=None if program is None else _program_call(program),
         command=command,
-        format=FORMAT,
-        versions=known,
-        stage=case.stage,
-        backend=case.backend.text,
-        mode=case.backend.mode,
-        options=case.backend.options,
-        failure=case.failure.data(),
-        state=header.get("state") or {},
-        random=(header.get("random") or {"seed": 0}) if random_needed else {"seed": 0},
-        data=folder,
-        configuration=header.get("configuration") or [],
-        inputs=_inputs.write(parameters, [_inputs.with_shape(case.specs[n], case.shapes.get(n)) for n in parameters]),
-        parameters=parameters,
+        constants=constants,
+        configuration=case.header.get("configuration") or [],
+        inputs=_inputs.write(text.parameters, [case.specs[name] for name in text.parameters]),
+        parameters=text.parameters,
         body=text.body,
     )
 
 
-def write(case, path, sync=False, command="run"):
-    text = render(case, path, command)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    _inputs.write_file(path, text.encode(), sync=sync)
+def write(case, path, command="run"):
+    _inputs.write_file(path, render(case, path, command).encode())
     return path
 
 
 def write_launcher(case, run):
     """minifier/minifier_launcher.py: the script that cuts itself down when it is run."""
-    return write(case, os.path.join(run.folder, "minifier", "minifier_launcher.py"), run.store.sync, "minify")
+    return write(case, os.path.join(run.folder, "minifier", "minifier_launcher.py"), "minify")
 
 
 def is_ours(path):
@@ -253,9 +210,10 @@ def write_convenient(case, folder=None):
 class Run:
     """The folder of one process's scripts: stator_debug/run_<time>_<pid>/."""
 
-    def __init__(self, base=None, folder=None):
-        name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{_rank_suffix()}"
-        self.folder = folder or os.path.join(base or _default_base(), name)
+    def __init__(self, folder=None):
+        rank = f"_rank{os.environ['RANK']}" if "RANK" in os.environ else ""
+        name = f"run_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}{rank}"
+        self.folder = folder or os.path.join(_default_base(), name)
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
     def checkpoint_path(self, count, text_of):
@@ -285,15 +243,6 @@ def _default_base():
 
 
 @functools.cache
-def _rank_suffix():
-    """Of several ranks, which one: torchrun's variable, or the process group's number."""
-    dist = sys.modules.get("torch.distributed")
-    if dist is not None and dist.is_available() and dist.is_initialized():
-        return f"_rank{dist.get_rank()}"
-    return f"_rank{os.environ['RANK']}" if os.environ.get("RANK", "").isdecimal() else ""
-
-
-@functools.cache
 def _run_of(pid, named, folder):
     return Run()
 
@@ -305,27 +254,25 @@ def this_run():
 def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None, ignore_non_fp=True):
     """A case from values as they are now. Saves what they hold. ignore_non_fp: what is wrong shows in floating
     outputs."""
-    describer = _inputs.Describer(store)
-    specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
+    describer, shapes = _inputs.Describer(store), shapes or {}
+    named = zip(specimen.inputs(), values, strict=True)
+    specs = {name: _inputs.with_shape(describer.spec(value), shapes.get(name)) for name, value in named}
     header = {
-        "state": {**_verdict.present_state(), "ignore_non_fp": ignore_non_fp},
+        "STATE": {**_verdict.present_state(), "ignore_non_fp": ignore_non_fp},
+        "RANDOM": _inputs.random_state(store) if random is None else random,
+        "ENVIRONMENT": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
+        "VERSIONS": versions(),
         "configuration": configuration_lines(),
-        "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
-        "random": _inputs.random_state(store) if random is None else random,
-        "versions": versions(),
     }
-    return Case(specimen, specs, stage, backend, failure, store.folder, header, shapes or {})
+    return Case(specimen, specs, stage, backend, failure, store.folder, header)
 
 
 def write_case(case, run, convenient=True):
     """Writes a checkpoint and the copy in the working folder; gives the checkpoint's path."""
     path = run.checkpoint_path(case.specimen.call_count(), lambda p: render(case, p))
-    write(case, path, run.store.sync)
+    write(case, path)
     if convenient:
         write_convenient(case)
-    if run.store.sync:
-        _inputs.sync_folder(os.path.dirname(path))
-        _inputs.sync_folder(run.store.folder)
     return path
 
 
@@ -349,10 +296,6 @@ def load(path):
     except Exception as error:
         line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == path), "?")
         raise ScriptError(f"{path}, line {line}: {type(error).__name__}: {error}") from None
-    return from_scope(scope, path, source)
-
-
-def from_scope(scope, path, source):
     for name, kind in _FIELDS.items():
         if not isinstance(scope.get(name), kind):
             raise ScriptError(
@@ -372,50 +315,28 @@ def from_scope(scope, path, source):
         failure = Verdict(**scope["FAILURE"])
     except TypeError:
         raise ScriptError(f"{path}: FAILURE is not a verdict: {scope['FAILURE']!r}") from None
-    specimen = _text.from_fx(_text.read_forward(source, scope, path))
-    specs = recorded(scope, specimen, path)
-    header = {
-        "state": scope["STATE"],
-        "configure": scope.get("configure"),
-        "configuration": _configuration_of(source),
-        "environment": _environment_of(source),
-        "random": scope["RANDOM"],
-        "versions": written,
-        "inputs": scope["inputs"],
-    }
+    specimen = _text.read_forward(source, scope, path)
+    header = {name: scope.get(name) or {} for name in ("STATE", "RANDOM", "VERSIONS", "ENVIRONMENT")}
+    header["configuration"] = _configuration_of(source)
     folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), scope["DATA"]))
     backend = BackendName(scope["BACKEND"], scope.get("MODE"), scope.get("OPTIONS"))
-    shapes = {name: _inputs.shape_of(spec) for name, spec in specs.items() if _inputs.shape_of(spec) is not None}
-    return Case(specimen, specs, scope["STAGE"], backend, failure, folder, header, shapes)
+    return Case(specimen, _specs_of(scope, specimen, path), scope["STAGE"], backend, failure, folder, header)
 
 
-def recorded(scope, specimen, path):
-    """The descriptions of a script's inputs."""
+def _specs_of(scope, specimen, path):
+    """The descriptions of a script's inputs, by name."""
     if not callable(scope.get("inputs")):
         raise ScriptError(f"{path}: there is no function `inputs` in it")
+    names = specimen.inputs()
     try:
-        made = scope["inputs"](_inputs.Recorder())
+        given = list(_inputs.recorded(scope["inputs"]))
     except Exception as error:
         raise ScriptError(f"{path}: inputs() cannot be read: {type(error).__name__}: {error}") from None
-    names = specimen.inputs()
-    if not isinstance(made, (list, tuple)) or len(made) != len(names):
-        raise ScriptError(
-            f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}"
-        )
-    return {name: _inputs.described(value) for name, value in zip(names, made, strict=True)}
+    if len(given) != len(names):
+        raise ScriptError(f"{path}: inputs() gives {len(given)} values, forward takes {len(names)}")
+    return dict(zip(names, given, strict=True))
 
 
 def _configuration_of(source):
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "configure":
-            return [ast.unparse(s) for s in statement.body if not isinstance(s, ast.Return)]
-    return []
-
-
-def _environment_of(source):
-    found = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.environ.setdefault" and len(node.args) == 2:
-            with contextlib.suppress(ValueError):
-                found[ast.literal_eval(node.args[0])] = ast.literal_eval(node.args[1])
-    return found
+    functions = (s for s in ast.parse(source).body if isinstance(s, ast.FunctionDef) and s.name == "configure")
+    return [ast.unparse(line) for function in functions for line in function.body if not isinstance(line, ast.Return)]

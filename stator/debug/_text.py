@@ -5,12 +5,13 @@ edited it. What it does not understand it says, with the line.
 """
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import functools
-import importlib
 import operator
 import os
+import pkgutil
 import re
 import sys
 import weakref
@@ -18,53 +19,39 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS
-from torch.fx.graph import magic_methods
+from torch.fx.graph import _parse_stack_trace, inplace_methods, magic_methods
 from torch.fx.node import _get_qualified_name
 from torch.utils._dtype_abbrs import dtype_abbrs
 
 from stator import _core
-from stator.debug._program import PROGRAM, NotWritable, ScriptError, program_of
+from stator.debug._program import NotWritable, ScriptError, program_file, program_of
 
 Specimen = _core.Specimen
 
 # Names that every script has in its globals.
-_PREFIXES = ("torch", "operator", "math", "builtins", "program")
+_PREFIXES = ("torch", "operator", "math", "builtins")
 
 
 @functools.cache
 def _registrar(op):
-    """(module, program's file) that has to be imported for an operator to be there; (None, None) for those of C++."""
+    """The module that has to be imported for an operator to be there; None for those of torch."""
     at = re.search(r"^debug: registered at (.*\.py):\d+$", torch._C._dispatch_dump(op.name()), re.MULTILINE)
     if at is None:
-        return None, None
-    packet = op.overloadpacket
-    for name, module in list(sys.modules.items()):
-        if name in ("__main__", "torch._ops") or name.startswith("torch.ops."):
-            continue
-        if any(value is op or value is packet for value in list(getattr(module, "__dict__", {}).values())):
-            return name, None
+        return None
     made = OPDEFS.get(op.name().partition(".")[0])
-    if made is not None and program_of(made._init_fn) is not None:
-        return None, program_of(made._init_fn)
-    if made is not None and made._init_fn.__module__ in sys.modules:
-        return made._init_fn.__module__, None
-    for name, module in list(sys.modules.items()):
-        if getattr(module, "__file__", None) == at[1]:
-            return (None, os.path.abspath(at[1])) if name == "__main__" or name.startswith(PROGRAM) else (name, None)
-    return None, None
+    if made is not None:
+        return made._init_fn.__module__
+    modules = [(name, m) for name, m in list(sys.modules.items()) if not name.startswith(("torch.ops.", "torch._ops"))]
+    if not at[1].startswith(os.path.dirname(torch.__file__)):
+        return next((name for name, module in modules if getattr(module, "__file__", None) == at[1]), None)
+    # torch.library.define names torch's own file. Who defines an operator has it under a name, mostly.
+    packet = op.overloadpacket
+    return next((name for name, m in modules if any(v is op or v is packet for v in list(vars(m).values()))), None)
 
 
 # ---- from FX
 
-_INPLACE = {
-    getattr(operator, n)
-    for n in dir(operator)
-    if n.startswith("i") and n not in ("index", "indexOf", "is_", "is_not", "inv", "invert", "itemgetter", "itruediv")
-}
-_INPLACE |= {operator.itruediv, operator.setitem, operator.delitem}
-_RANDOM = re.compile(
-    r"(^|_)(rand|randn|randint|randperm|bernoulli|dropout|multinomial|normal|uniform|poisson|exponential|rrelu|rand_like|randn_like|native_dropout|feature_dropout|alpha_dropout)(_|$|\d)"
-)
+_INPLACE = {getattr(operator, name) for name in (*inplace_methods, "delitem")}
 
 
 def short_name(target):
@@ -73,15 +60,16 @@ def short_name(target):
         return target
     if isinstance(target, torch._ops.OpOverload):
         return target._schema.name.partition("::")[2]
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name.rpartition("::")[2]
     return getattr(target, "__name__", type(target).__name__)
 
 
 def is_random(target):
     if isinstance(target, torch._ops.OpOverload):
         return torch.Tag.nondeterministic_seeded in target.tags
-    return _RANDOM.search(short_name(target)) is not None
+    # Functions and methods of torch are called as the operators below them, but for some of torch.nn.functional.
+    name = short_name(target)
+    packet = getattr(torch.ops.aten, name, None)
+    return "dropout" in name or (packet is not None and any(is_random(getattr(packet, o)) for o in packet.overloads()))
 
 
 def is_higher_order(target):
@@ -123,48 +111,37 @@ def facts_of(value):
     return "o", type(value).__name__ if value is not None else "None"
 
 
-def symbolic_shape(facts):
-    """What facts say about symbols: a tensor's sizes with names among them, the name of an int, or None."""
-    kind, text = facts
-    if kind == "s":
-        return text.removeprefix("SymInt ") if text.startswith("SymInt ") else None
-    found = re.search(r"\[([^?].*)\]", text) if kind == "t" else None
-    if found is None or not found[1]:
+def symbolic_shape(value):
+    """Which sizes of a value are symbols: a tensor's sizes with names among them, the name of an int, or None."""
+    if isinstance(value, torch.SymInt):
+        return str(value)
+    sizes = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+    if not any(isinstance(size, torch.SymInt) for size in sizes):
         return None
-    sizes = tuple(int(size) if size.isdecimal() else size for size in _names(found[1]))
-    return sizes if any(isinstance(size, str) for size in sizes) else None
+    return tuple(size if isinstance(size, int) else str(size) for size in sizes)
 
 
-def _names(text):
-    """At commas, but not those inside of Max(a, b)."""
-    sizes = ast.parse(f"[{text}]", mode="eval").body.elts
-    return [ast.get_source_segment(f"[{text}]", size) for size in sizes]
+def _value_of(node):
+    return node.meta["val"] if "val" in node.meta else node.meta.get("example_value")
 
 
 def symbolic_shapes(module):
     """{name of an input: symbolic_shape} of a graph module's inputs that have one."""
-    nodes = module.graph.find_nodes(op="placeholder")
-    shapes = {node.name: symbolic_shape(describe(node)[:2]) for node in nodes}
+    shapes = {node.name: symbolic_shape(_value_of(node)) for node in module.graph.find_nodes(op="placeholder")}
     return {name: shape for name, shape in shapes.items() if shape is not None}
-
-
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(\n\s+(?P<code>[^\n]+))?')
 
 
 def user_line(trace):
     """`model.py:12 in forward: y = relu(x)` from a stack trace, its innermost frame."""
-    frames = list(_FRAME.finditer(trace or ""))
-    if not frames:
+    found = _parse_stack_trace(trace or "")
+    if found is None:
         return ""
-    last = frames[-1]
-    code = (last["code"] or "").strip()
-    return f"{os.path.basename(last['file'])}:{last['line']} in {last['function']}{': ' + code if code else ''}"
+    return f"{os.path.basename(found.file)}:{found.lineno} in {found.name}: {found.code}"
 
 
 def describe(node):
     """What a specimen keeps of an FX node: (kind, facts, line, mutates)."""
-    meta = node.meta
-    value = meta["val"] if "val" in meta else meta.get("example_value")
+    meta, value = node.meta, _value_of(node)
     kind, text = facts_of(value) if value is not None else ("t", "")
     changes = node.op.startswith("call") and mutates(node.target, node.kwargs)
     line = meta["user_line"] if "user_line" in meta else user_line(meta.get("stack_trace"))
@@ -178,25 +155,11 @@ def copied(graph, nodes=None):
     return made
 
 
-def from_fx(graph):
-    return Specimen.from_fx(graph, describe)
-
-
 # ---- functions that graphs call: bodies of higher-order operators
 
 _bodies: weakref.WeakKeyDictionary[Any, Any] = (
     weakref.WeakKeyDictionary()
 )  # graph module -> (name in scripts, specimen)
-
-
-def as_body(module, name):
-    """A graph module that is an argument of a call: made known, so that it can be written."""
-    if module not in _bodies:
-        graph, extra = _without_attributes(module, name)
-        if extra:
-            raise NotWritable(f"a function that the graph calls ({name}) holds tensors, which no script can hold")
-        _known_body(module, name, Specimen.from_fx(graph, describe, True))
-    return module
 
 
 def _known_body(module, name, specimen):
@@ -210,41 +173,25 @@ def body_of(module):
     return _bodies[module][1] if module in _bodies else None
 
 
-def _without_attributes(module, name=""):
-    """(the graph with tensors of the module as inputs and its functions as arguments, [those tensors])"""
-    graph = module.graph
-    extra = []
-    if not any(node.op == "get_attr" for node in graph.nodes):
-        return graph, extra
-    graph = copied(module.graph)
-    first = next(iter(graph.nodes))
-    for node in list(graph.nodes):
-        if node.op != "get_attr":
-            continue
+def from_module(module, name=None):
+    """The specimen of a graph module, and tensors of the module that become its last inputs. name: it is a function
+    that another graph calls."""
+    tensors = []
+
+    def attribute(node):
         value = operator.attrgetter(node.target)(module)
-        if isinstance(value, torch.fx.GraphModule):
-            body = as_body(value, re.sub(r"\W", "_", f"{name}_{node.target}" if name else node.target))
-            for user in list(node.users):
-                user.args = torch.fx.node.map_arg(user.args, lambda n: body if n is node else n)  # noqa: B023
-                user.kwargs = torch.fx.node.map_arg(user.kwargs, lambda n: body if n is node else n)  # noqa: B023
-        elif isinstance(value, torch.Tensor):
-            with graph.inserting_before(first):
-                made = graph.placeholder(re.sub(r"\W", "_", f"attr_{node.target}"))
-            made.meta.update(node.meta)
-            node.replace_all_uses_with(made)
-            extra.append(value)
-        else:
-            raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
-        graph.erase_node(node)
-    return graph, extra
+        if isinstance(value, torch.Tensor) and name is None:
+            tensors.append(value)
+            return None
+        if not isinstance(value, torch.fx.GraphModule):
+            raise NotWritable(f"{name or 'the graph'} holds a {type(value).__name__} ({node.target}): no script can")
+        if value not in _bodies:
+            own = re.sub(r"\W", "_", f"{name}_{node.target}" if name else node.target)
+            _known_body(value, own, from_module(value, own)[0])
+        return value
 
-
-def from_module(module):
-    """The specimen of a graph module. Attributes that are tensors become inputs, the first ones: (specimen,
-    [tensors])."""
-    graph, extra = _without_attributes(module)
     try:
-        return from_fx(graph), extra
+        return Specimen.from_fx(module.graph, describe, name is not None, attribute), tensors
     except NotImplementedError as error:
         raise NotWritable(str(error)) from None
 
@@ -260,15 +207,14 @@ def picked_outputs(module, specimen):
 # ---- how things are written
 
 
-def _resolve(expression):
-    root, *steps = expression.split(".")
-    value = importlib.import_module(root)
-    for position, step in enumerate(steps):
-        try:
-            value = getattr(value, step)
-        except AttributeError:
-            value = importlib.import_module(".".join([root, *steps[: position + 1]]))
-    return value
+def constant(value):
+    """The expression of a constant that is no container, or None."""
+    if isinstance(value, (float, complex)):
+        return f"{type(value).__name__}('{value!r}')"
+    if isinstance(value, torch.device):
+        return f"torch.device({str(value)!r})"
+    plain = (torch.dtype, torch.layout, torch.memory_format, torch.Size, range)
+    return repr(value) if isinstance(value, plain) else None
 
 
 def spell(value):
@@ -277,57 +223,26 @@ def spell(value):
         return _bodies[value][0]
     if is_higher_order(value):
         return f"torch.ops.higher_order.{value.name()}"
-    if isinstance(value, (float, complex)):
-        return f"float('{value!r}')" if isinstance(value, float) else f"complex('{value!r}')"
-    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-        return repr(value)
-    if isinstance(value, torch.device):
-        return f"torch.device({str(value)!r})"
-    if isinstance(value, torch.Size):
-        return f"torch.Size({list(value)!r})"
     if isinstance(value, enum.Enum):
-        return f"{_checked(type(value))}.{value.name}"
-    if isinstance(value, range):
-        return repr(value)
+        return f"{_name_of(type(value))}.{value.name}"
     if getattr(value, "__module__", "") == "_operator":
-        template = magic_methods.get(value.__name__)
         # Reflected and augmented forms are written as calls: they have no form of their own.
-        return template if template is not None else f"operator.{value.__name__}"
-    return _checked(value)
+        return magic_methods.get(value.__name__, f"operator.{value.__name__}")
+    return constant(value) or _name_of(value)
 
 
-def _checked(value):
+def _name_of(value):
+    """The dotted name under which an importable module, or the program, has a value."""
     if program_of(value) is not None:
         name = getattr(value, "__qualname__", "<")
         if "<" in name:
             raise NotWritable(f"{value!r} cannot be named in a script: it is made inside of another function")
         return f"program.{name}"
-    if isinstance(value, torch._ops.OpOverloadPacket):
-        candidates = [str(value).replace("::", "."), "torch.ops." + value._qualified_op_name.replace("::", ".")]
-    else:
-        try:
-            candidates = [_get_qualified_name(value)]
-        except Exception:
-            candidates = []
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        if module and name:
-            candidates.append(f"{module}.{name}")
-    for candidate in candidates:
-        try:
-            if _resolve(candidate) is value:
-                return candidate.removeprefix("builtins.")
-        except Exception:
-            continue
+    for how in (_get_qualified_name, lambda value: f"{value.__module__}.{value.__qualname__}"):
+        with contextlib.suppress(Exception):
+            if pkgutil.resolve_name(how(value)) is value:
+                return how(value).removeprefix("builtins.")
     raise NotWritable(f"{value!r} cannot be named in a script: it is no attribute of an importable module")
-
-
-def program_in(specimen):
-    """The program's own file, if a specimen needs functions or operators of it."""
-    for _, target, *_ in specimen.calls():
-        found = _registrar(target)[1] if isinstance(target, torch._ops.OpOverload) else program_of(target)
-        if found is not None:
-            return found
-    return None
 
 
 @dataclasses.dataclass
@@ -338,10 +253,7 @@ class Text:
     body: str
     modules: list  # to import
     functions: list  # (name, parameters, body) of the functions that it calls, those that others need first
-
-    def source(self):
-        functions = "".join(f"def {name}({', '.join(p)}):\n{body}\n\n" for name, p, body in self.functions)
-        return f"{functions}def forward({', '.join(self.parameters)}):\n{self.body}"
+    program: str | None  # the program's own file, if something of it is needed
 
 
 def text_of(specimen):
@@ -351,22 +263,27 @@ def text_of(specimen):
         text = spell(value)
         if isinstance(value, torch.fx.GraphModule) and value not in called:
             called.append(value)
+        elif text.startswith("program."):
+            needed.add(value.__module__)
         elif re.fullmatch(r"[A-Za-z_][\w.]*\.\w+", text) and text.partition(".")[0] not in _PREFIXES:
             needed.add(_importable(text))
         return text
 
     parameters, body = specimen.text(spelled)
+    for _, target, *_ in specimen.calls():
+        if isinstance(target, torch._ops.OpOverload):
+            needed.add(_registrar(target))
+        elif is_higher_order(target):
+            needed.add(type(target).__module__)
+    files = {name: program_file(name) for name in needed - {None, "torch._ops"}}
+    modules, programs = {name for name, file in files.items() if file is None}, [*files.values()]
     for module in called:
         name, inner = _bodies[module]
         made = text_of(inner)
         functions += [f for f in [*made.functions, (name, made.parameters, made.body)] if f not in functions]
-        needed.update(made.modules)
-    for _, target, *_ in specimen.calls():
-        if isinstance(target, torch._ops.OpOverload):
-            needed.add(_registrar(target)[0])
-        elif is_higher_order(target):
-            needed.add(type(target).__module__)
-    return Text(parameters, body, sorted(needed - {None, "torch._ops"}), functions)
+        modules.update(made.modules)
+        programs.append(made.program)
+    return Text(parameters, body, sorted(modules), functions, next(filter(None, programs), None))
 
 
 def _importable(name):
@@ -378,13 +295,16 @@ def _importable(name):
 
 # ---- and back
 
-_OPERATORS = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
+
+def _operator_of(form):
+    tree = ast.parse(form.format("a", "b"), mode="eval").body
+    return type(tree.ops[0] if isinstance(tree, ast.Compare) else tree.op)
+
+
+_FORMS = {
+    name: form for name, form in magic_methods.items() if name not in ("getitem", "div")
+}  # there is no operator.div
+_OPERATORS = {_operator_of(form): getattr(operator, name) for name, form in _FORMS.items()} | {ast.Not: operator.not_}
 
 
 class Reader:
@@ -477,9 +397,8 @@ class Reader:
         """A function of the script that is an argument: the body of a higher-order operator."""
         if name not in self.bodies:
             reader = Reader(self.others[name], self.scope, self.path, self.lines, self.others, self.bodies, True)
-            module = torch.fx.GraphModule(torch.nn.Module(), reader.read())
-            self.bodies[name] = _known_body(module, name, Specimen.from_fx(module.graph, describe, True))
-            _attach_functions(module)
+            specimen = Specimen.from_fx(reader.read(), describe, True)
+            self.bodies[name] = _known_body(specimen.to_fx(name), name, specimen)
         return self.bodies[name]
 
     def outside(self, node):
@@ -526,7 +445,7 @@ class Reader:
 
 
 def read_forward(source, scope, path):
-    """The FX graph of the function `forward` in a script's text."""
+    """The specimen of the function `forward` in a script's text."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
@@ -534,20 +453,5 @@ def read_forward(source, scope, path):
     functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
     if "forward" not in functions:
         raise ScriptError(f"{path}: there is no function `forward` in it")
-    return Reader(functions["forward"], scope, path, source.splitlines(), functions, {}).read()
-
-
-def _attach_functions(module):
-    """Functions among the arguments of a graph's calls become attributes of its module, as everybody else has them."""
-    for node in list(module.graph.nodes):
-
-        def read(value, node=node):
-            if not isinstance(value, torch.fx.GraphModule):
-                return value
-            name = _bodies[value][0]
-            module.add_submodule(name, value)
-            with module.graph.inserting_before(node):
-                return module.graph.get_attr(name)
-
-        node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), read)
-    module.recompile()
+    graph = Reader(functions["forward"], scope, path, source.splitlines(), functions, {}).read()
+    return Specimen.from_fx(graph, describe)

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import re
-import time
 import traceback
 
 import torch
@@ -48,9 +47,6 @@ class Verdict:
             return f"no end: still in phase {self.place!r} when the time was up"
         return self.kind + (f": {self.message}" if self.message else "")
 
-    def data(self):
-        return dataclasses.asdict(self)
-
 
 def _is_generated(file):
     return file.startswith("<") or "torchinductor_" in file or file == ""
@@ -83,19 +79,15 @@ def verdict_of(error, kind):
 def present_state():
     return {
         "grad": torch.is_grad_enabled(),
-        "default_dtype": str(torch.get_default_dtype()),
+        "default_dtype": torch.get_default_dtype(),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "autocast": {d: str(torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if torch.is_autocast_enabled(d)},
+        "autocast": {d: torch.get_autocast_dtype(d) for d in ("cpu", "cuda") if torch.is_autocast_enabled(d)},
     }
 
 
-def _dtype(text):
-    return getattr(torch, text.removeprefix("torch."))
-
-
 def _set(state):
-    torch.set_default_dtype(_dtype(state["default_dtype"]))
+    torch.set_default_dtype(state["default_dtype"])
     torch.set_float32_matmul_precision(state["matmul_precision"])
     if state["deterministic"] != torch.are_deterministic_algorithms_enabled():  # the setter imports inductor: seconds
         torch.use_deterministic_algorithms(state["deterministic"])
@@ -104,15 +96,14 @@ def _set(state):
 @contextlib.contextmanager
 def state(header):
     before = present_state()
-    wanted = {**before, "grad": True, "autocast": {}, **(header.get("state") or {})}
+    wanted = {**before, "grad": True, "autocast": {}, **(header.get("STATE") or {})}
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(wanted["grad"]))
         for device, dtype in wanted["autocast"].items():
-            stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
+            stack.enter_context(torch.autocast(device, dtype=dtype))
         stack.callback(_set, before)
         _set(wanted)
-        if header.get("configure") is not None:
-            header["configure"]()
+        exec("\n".join(header.get("configuration") or []), {})
         yield
 
 
@@ -124,86 +115,60 @@ def synchronize(values):
         torch.cuda.synchronize(device)
 
 
-class Examination:
-    """One run of a case: eager, then compiled, then compared. `phase` is told where it is, for those who watch from
-    outside."""
+def examine(case, tell=lambda **message: None, want=None):
+    """(verdict, the error behind it) of a case, run in this process: eager, then compiled, then compared. tell(phase=,
+    facts=) hears where it is and what the values are. want: the failure that is looked for; more is not run for it."""
+    with state(case.header):
+        return _examined(case, tell, want.kind if want is not None else "accuracy")
 
-    def __init__(self, case, inputs, phase=lambda name: None, want=None):
-        self.case, self.inputs, self.phase, self.want = case, inputs, phase, want
-        self.only_fwd = case.stage != "dynamo"
-        self.facts = {}
-        self.error = None
-        self.seconds = {}
 
-    def timed(self, name, function):
-        self.phase(name)
-        start = time.perf_counter()
-        try:
-            return function()
-        finally:
-            self.seconds[name] = time.perf_counter() - start
+def _examined(case, tell, wanted):
+    specimen, only_fwd = case.specimen, case.stage != "dynamo"
+    tell(phase="load")
+    inputs = case.load_inputs()
 
-    def failed(self, error, kind):
-        self.error = error
-        return verdict_of(error, kind)
-
-    def verdict(self):
-        specimen = self.case.specimen
-        eager = specimen.runner()
-        try:
-            # For an error of the compiler it is enough that eager can run the program forward.
-            early = self.want is not None and self.want.kind == "compile error"
-            ref = self.timed("eager", lambda: self.run(eager, self.only_fwd or early))
-        except Exception as error:
-            return self.failed(error, "eager error")
-        try:
-            backend, shapes = self.case.backend.resolve(), self.case.symbolic()
-            inputs = _models.clone_inputs(self.inputs)
-            made = self.timed(
-                "compile",
-                lambda: _stage.compile_specimen(specimen, inputs, self.case.stage, backend, self.facts, shapes),
-            )
-        except Exception as error:
-            return self.failed(error, "compile error")
-        if self.want is not None and self.want.kind == "compile error":
-            return Verdict(PASSES)  # nobody asks for more
-        try:
-            res = self.timed("run", lambda: self.run(made, self.only_fwd))
-        except Exception as error:
-            return self.failed(error, "run error")
-        if self.want is not None and self.want.kind not in ("accuracy", PASSES):
-            return Verdict(PASSES)  # nobody asks for values
-        return self.timed("compare", lambda: self.compare(ref, res))
-
-    def run(self, function, only_fwd):
-        self.case.seed()
-        inputs = _models.clone_inputs(self.inputs)
-        found = _models.run_forward_backward(function, inputs, only_fwd)
-        synchronize(self.inputs)
+    def run(phase, function, only_fwd):
+        tell(phase=phase)
+        case.seed()
+        found = _models.run_forward_backward(function, _models.clone_inputs(inputs), only_fwd)
+        synchronize(inputs)
         return found
 
-    def compare(self, ref, res):
-        ref, res = self.named(ref), self.named(res)
-        if _models.first_difference(ref, res, None, False) is None:
-            return Verdict(PASSES)  # no need for a better reference
-        self.case.seed()
-        exact = _models.fp64_twin(self.case.specimen.to_fx(), self.inputs, self.only_fwd)
-        exact = None if exact is None else self.named(exact)
-        difference = _models.first_difference(ref, res, exact, self.case.ignore_non_fp)
-        return Verdict(PASSES) if difference is None else Verdict("accuracy", message=difference)
+    try:
+        kind = "eager error"
+        # For an error of the compiler it is enough that eager can run the program forward.
+        ref = run("eager", specimen.runner(), only_fwd or wanted == "compile error")
+        kind = "compile error"
+        tell(phase="compile")
+        backend = case.backend.resolve()
+        prepared = _stage.Prepared(specimen, _models.clone_inputs(inputs), case.stage, case.shapes)
+        tell(facts=prepared.facts())
+        compiled = prepared.compiled(backend)
+        if wanted == kind:
+            return Verdict(PASSES), None
+        kind = "run error"
+        res = run("run", compiled, only_fwd)
+    except Exception as error:
+        return verdict_of(error, kind), error
+    if wanted not in ("accuracy", PASSES):
+        return Verdict(PASSES), None
+    tell(phase="compare")
+    found = _difference(case, inputs, ref, res, only_fwd)
+    return Verdict(PASSES) if found is None else Verdict("accuracy", message=str(found)), None
 
-    def named(self, result):
+
+def _difference(case, inputs, ref, res, only_fwd):
+    names = case.specimen.outputs()
+
+    def named(result):
         """Outputs by the names of the values."""
-        names, out = self.case.specimen.outputs(), result["out"]
-        if isinstance(out, (tuple, list)) and len(out) == len(names):
-            return {**result, "out": dict(zip(names, out, strict=True))}
-        return result
+        out = result["out"]
+        fits = isinstance(out, (tuple, list)) and len(out) == len(names)
+        return {**result, "out": dict(zip(names, out, strict=True))} if fits else result
 
-
-def examine(case, inputs=None, phase=lambda name: None, want=None):
-    """(verdict, examination) of a case, run in this process."""
-    with state(case.header):
-        phase("load")
-        inputs = case.load_inputs() if inputs is None else inputs
-        examination = Examination(case, inputs, phase, want)
-        return examination.verdict(), examination
+    ref, res = named(ref), named(res)
+    if _models.first_difference(ref, res, None, False) is None:
+        return None  # no need for a better reference
+    case.seed()
+    exact = _models.fp64_twin(case.specimen.to_fx(), inputs, only_fwd)
+    return _models.first_difference(ref, res, None if exact is None else named(exact), case.ignore_non_fp)

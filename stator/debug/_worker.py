@@ -6,32 +6,15 @@ second thread; a process that has done either must not use check(): the minifier
 """
 
 import contextlib
-import json
+import multiprocessing
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
 import time
 
 from stator.debug._verdict import Verdict
-
-
-class Telegraph:
-    """Phases and the verdict as JSON lines into a file descriptor, each written at once: what was sent survives a
-    crash."""
-
-    def __init__(self, descriptor):
-        self.descriptor = descriptor
-
-    def send(self, **message):
-        data = (json.dumps(message) + "\n").encode()
-        while data:
-            data = data[os.write(self.descriptor, data) :]
-
-    def phase(self, name):
-        self.send(phase=name)
 
 
 def _limit_memory(nbytes):
@@ -45,7 +28,7 @@ def _limit_memory(nbytes):
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
-def _child(job, descriptor, memory):
+def _child(job, connection, memory):
     os.setpgid(0, 0)  # what it starts dies with it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -53,50 +36,44 @@ def _child(job, descriptor, memory):
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     _limit_memory(memory)
-    telegraph = Telegraph(descriptor)
+
+    def tell(**message):
+        connection.send(message)
+
     try:
-        verdict, extra = job(telegraph.phase)
-        telegraph.send(verdict=verdict.data(), **extra)
+        verdict = job(tell)
     except BaseException as error:
         small = isinstance(error, MemoryError)
-        said = "not enough memory" if small else f"{type(error).__name__}: {error}"
-        telegraph.send(verdict=Verdict("unusable", message=said).data())
+        verdict = Verdict("unusable", message="not enough memory" if small else f"{type(error).__name__}: {error}")
+    tell(verdict=verdict)
 
 
 def check(job, timeout, memory=0, phase_limits=lambda phase, before: None):
-    """Runs job(phase) -> (verdict, dict) in a fork. (verdict, last message, seconds); crashes and hangs are verdicts
+    """Runs job(tell) -> verdict in a fork. (verdict, all that it told, {phase: seconds}); crashes and hangs are verdicts
     too.
 
     phase_limits(phase, seconds of the phases before) gives a limit for that phase alone, or None.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    start = time.monotonic()
-    reading, writing = os.pipe()
+    reading, writing = multiprocessing.Pipe(duplex=False)
     pid = os.fork()
     if pid == 0:
         try:
-            os.close(reading)
             _child(job, writing, memory)
         finally:
             os._exit(0)
-    os.close(writing)
-    found = _watch(reading, pid, timeout, phase_limits)
-    _, status = os.waitpid(pid, 0)
-    verdict, message = _verdict_of(*found, os.waitstatus_to_exitcode(status))
-    return verdict, message, time.monotonic() - start
+    writing.close()
+    return _watched(reading, pid, timeout, phase_limits)
 
 
 def run_script(script, timeout):
     """The verdict of a script that is run alone, in a new process."""
-    reading, writing = os.pipe()
-    command = [sys.executable, script, "run", "--verdict", f"/dev/fd/{writing}"]
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    command = [sys.executable, script, "run", "--verdict", str(writing.fileno())]
     null = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True, pass_fds=[writing])
-    os.close(writing)
+    process = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True, pass_fds=[writing.fileno()])
+    writing.close()
     run_limit = max(5.0, timeout / 10)
-    found = _watch(reading, process.pid, timeout, lambda phase, before: run_limit if phase == "run" else None)
-    return _verdict_of(*found, process.wait())[0]
+    return _watched(reading, process.pid, timeout, lambda phase, before: run_limit if phase == "run" else None)[0]
 
 
 def run_minifier(script, *options, **arguments):
@@ -112,54 +89,44 @@ def _has_ended(pid):
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _watch(descriptor, pid, timeout, phase_limits):
-    """(last phase, last message, whether the time was up) of a process, when it has said its verdict or cannot any
-    more; it is ended then."""
+def _watched(connection, pid, timeout, phase_limits):
+    """(verdict, all that was told, {phase: seconds}) of a process, which is ended when it has said its verdict or
+    cannot any more."""
     start = phase_start = time.monotonic()
-    phase, before, buffer, said, timed_out = "start", {}, b"", {}, False
-    with open(descriptor, "rb", buffering=0) as pipe:
-        while "verdict" not in said:
+    phase, seconds, told = "start", {}, {}
+    with connection:
+        while "verdict" not in told:
             now = time.monotonic()
-            end = min(start + timeout, phase_start + (phase_limits(phase, before) or timeout))
+            end = min(start + timeout, phase_start + (phase_limits(phase, seconds) or timeout))
             if now >= end:
-                timed_out = True
-                break
-            if not select.select([pipe], [], [], min(end - now, 0.5))[0]:
-                # A process that it started may hold the pipe open.
-                if _has_ended(pid) and not select.select([pipe], [], [], 0)[0]:
+                told["verdict"] = Verdict("hang", place=phase)
+            elif connection.poll(min(end - now, 0.5)):
+                try:
+                    message = connection.recv()
+                except (EOFError, OSError):  # it ended, perhaps in the middle of a message
                     break
-                continue
-            data = pipe.read(1 << 16)
-            if not data:
-                break
-            *lines, buffer = (buffer + data).split(b"\n")
-            for message in map(json.loads, lines):
-                if "phase" in message:
-                    before[phase] = time.monotonic() - phase_start
-                    phase, phase_start = message["phase"], time.monotonic()
-                said = message if "verdict" in message else said
-    _end(pid)
-    return phase, said, timed_out
+                told |= message
+                if "phase" in message or "verdict" in message:
+                    seconds[phase] = time.monotonic() - phase_start
+                    phase, phase_start = told["phase"], time.monotonic()
+            elif _has_ended(pid) and not connection.poll():
+                break  # a process that it started holds the pipe open
+    code = _end(pid)
+    if "verdict" not in told and code < 0:
+        told["verdict"] = Verdict("signal", signal.Signals(-code).name, phase)
+    elif "verdict" not in told:
+        told["verdict"] = Verdict("unusable", message=f"the process ended with status {code} in phase {phase!r}")
+    return told["verdict"], told, seconds
 
 
 def _end(pid):
-    """Ends a child and what it started. One that has said its verdict may hang in its exit: it is not waited for
-    long."""
+    """Ends a child and what it started; gives its status. One that has said its verdict may hang in its exit: it is not
+    waited for long."""
     for _ in range(20):
         if _has_ended(pid):
-            return
+            break
         time.sleep(0.001)
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-
-
-def _verdict_of(phase, said, timed_out, code):
-    """(verdict, last message) of a process that has ended with this code."""
-    if timed_out:
-        return Verdict("hang", place=phase), said
-    if "verdict" in said:
-        return Verdict(**said["verdict"]), said
-    if code < 0:
-        return Verdict("signal", signal.Signals(-code).name, phase), said
-    return Verdict("unusable", message=f"the process ended with status {code} in phase {phase!r}"), said
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

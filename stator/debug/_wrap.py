@@ -13,6 +13,7 @@ compiled inside of it is not watched.
 """
 
 import contextlib
+import importlib
 import logging
 import os
 import threading
@@ -22,8 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import config, exc
 from stator.debug import _bisect, _models, _scripts, _stage, _verdict, _worker
-from stator.debug._inputs import InputsError
-from stator.debug._text import NotWritable
+from stator.debug._program import ScriptError
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -35,31 +35,20 @@ _local = threading.local()
 def compile_graph(backend, compile, gm, example_inputs):
     """Compiles a captured graph with compile(gm, example_inputs), watched."""
     after, level = config.repro_after, config.repro_level
-    number = _bisect.next_number()
-    if not _bisect.is_compiled(number):
+    if not _bisect.is_compiled():
         return gm.forward
     if after is None:
         return compile(gm, example_inputs)
     name = _stage.name_of(backend)
-    if name is None:
-        log.warning(
-            "the backend %s is a local function: the script's BACKEND has to be filled in by hand",
-            backend.compiler_name,
-        )
-        name = _stage.BackendName("__main__:fill_in")
 
     def inner(graph_module, inputs):
         if after == "dynamo":
             return compile(graph_module, inputs)
 
         def replace(role, compiler):
-            def watched(g, e):
-                return Watched(role, name, level).compile(compiler, g, e)
+            return lambda gm, e: Watched(role, name, level).compile(compiler, gm, e)
 
-            return watched
-
-        where = _stage.inductor_inner if _stage.is_inductor(backend) else _stage.aot_compilers
-        with where(replace):
+        with _stage.inner_compilers(backend, replace):
             return compile(graph_module, inputs)
 
     if after == "aot":
@@ -72,12 +61,11 @@ class Watched:
 
     def __init__(self, stage, backend, level, looks_inside=False):
         self.stage, self.backend, self.level, self.looks_inside = stage, backend, level, looks_inside
-        self.wrong = None  # what check found
+        self.wrong = None  # the text and the script of a wrong result
 
     def compile(self, compiler, gm, example_inputs):
         try:
             self.graph = _stage.Graph(gm)
-            self.mutates = any(call[5] for call in self.graph.specimen.calls())
         except Exception as error:
             log.warning("a graph is not watched: %s: %s", type(error).__name__, error)
             return compiler(gm, example_inputs)
@@ -86,34 +74,24 @@ class Watched:
             self.write(examples, _UNKNOWN)
         try:
             with config.patch(repro_after=None):
-                compiled = compiler(gm, example_inputs)
+                compiled = _stage.as_function(compiler(gm, example_inputs))
         except Exception as error:
             self.on_error(error, "compile error", examples)
             raise
-        return self.wrapped(compiled)
-
-    def wrapped(self, compiled):
-        call = _stage.as_function(compiled)
 
         def watched(*inputs):
-            return self.call(call, inputs)
+            if config.repro_after is None:
+                return compiled(*inputs)  # inside of another watched graph, or the user wants no more
+            with contextlib.nullcontext() if self.looks_inside else config.patch(repro_after=None):
+                return self.call(compiled, inputs)
 
-        def boxed(inputs):
-            taken = list(inputs)
-            inputs.clear()
-            return self.call(call, taken)
-
-        boxed._boxed_call = True
-        return watched if self.stage == "dynamo" else boxed
+        if self.stage == "dynamo":
+            return watched
+        return importlib.import_module("torch._functorch.aot_autograd").make_boxed_func(watched)
 
     def call(self, compiled, inputs):
-        if config.repro_after is None:
-            return compiled(*inputs)  # inside of another watched graph, or the user wants no more
-        with config.patch(repro_after=None) if not self.looks_inside else contextlib.nullcontext():
-            return self.watched_call(compiled, inputs)
-
-    def watched_call(self, compiled, inputs):
-        before = _models.clone_inputs(list(inputs)) if self.mutates and self.level != 3 else list(inputs)
+        writes = any(call[5] for call in self.graph.specimen.calls())
+        before = _models.clone_inputs(list(inputs)) if writes and self.level != 3 else list(inputs)
         random = torch.get_rng_state()
         if self.level == 3:
             self.write(before, _UNKNOWN)
@@ -134,23 +112,24 @@ class Watched:
     def on_error(self, error, kind, inputs):
         if getattr(error, "_stator_repro", None) is not None:
             return  # a stage further in has written it
-        verdict = _verdict.verdict_of(_stage._inner(error), kind)
+        verdict = _verdict.verdict_of(_stage.inner_error(error), kind)
         path = self.write(inputs, verdict)
         self.noted(error, path)
         if path is not None and self.level == 2:
-            offer(path)
+            log.warning("to cut it down: python -m stator minify %s", path)
+            if os.environ.get("STATOR_MINIFY", "0") not in ("", "0"):
+                _worker.run_minifier(path)
 
     def check(self, compiled, inputs):
-        if self.wrong is None and not self.compared(compiled, inputs):
-            return
-        if config.repro_accuracy_error:
-            message, path = self.wrong
-            error = exc.AccuracyError(message, path)
-            self.noted(error, path)
+        if self.wrong is None:
+            self.wrong = self.compared(compiled, inputs)
+        if self.wrong is not None and config.repro_accuracy_error:
+            error = exc.AccuracyError(*self.wrong)
+            self.noted(error, self.wrong[1])
             raise error
 
     def compared(self, compiled, inputs):
-        """Whether the compiled graph was found to be wrong."""
+        """The text and the script of a wrong result, or None."""
         # With `auto`, the graphs behind AOTAutograd are checked in this very run: if one is wrong, that says more.
         _local.found_inside = False
         try:
@@ -158,14 +137,14 @@ class Watched:
                 found = self.graph.difference(compiled, inputs, self.stage)
         except Exception as error:
             log.warning("the accuracy of a graph could not be checked: %s: %s", type(error).__name__, error)
-            return False
+            return None
         if found is None or (self.looks_inside and _local.found_inside):
-            return False
+            return None
         _local.found_inside = True
-        path = self.write(inputs, Verdict("accuracy", message=found), ignore_non_fp=found.floating)
-        log.warning("a compiled graph (%s) differs from eager: %s", self.stage, found)
-        self.wrong = f"a compiled graph ({self.stage}) differs from eager: {found}", path
-        return True
+        path = self.write(inputs, Verdict("accuracy", message=str(found)), ignore_non_fp=found.floating)
+        text = f"a compiled graph ({self.stage}) differs from eager: {found}"
+        log.warning("%s", text)
+        return text, path
 
     @staticmethod
     def noted(error, path):
@@ -176,9 +155,7 @@ class Watched:
 
     def write(self, inputs, failure, ignore_non_fp=True):
         """Writes the script; gives its path, or None with a warning."""
-        run = _scripts.this_run()
-        run.store.sync = self.level == 3
-        graph = self.graph
+        run, graph = _scripts.this_run(), self.graph
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
                 case = _scripts.make_case(
@@ -188,7 +165,7 @@ class Watched:
                 path = _scripts.write_case(case, run)
                 if self.level >= 2:
                     _scripts.write_launcher(case, run)
-        except (OSError, NotWritable, InputsError) as error:
+        except (OSError, ScriptError) as error:
             log.warning("no repro was written: %s", error)
             return None
         except Exception:
@@ -197,10 +174,3 @@ class Watched:
         if failure is not _UNKNOWN:
             log.warning("%s\nwritten: %s", failure, path)
         return path
-
-
-def offer(path):
-    """Level 2: how to cut a script down; done at once if STATOR_MINIFY is set."""
-    log.warning("to cut it down: python -m stator minify %s", path)
-    if os.environ.get("STATOR_MINIFY", "0") not in ("", "0"):
-        _worker.run_minifier(path)

@@ -13,6 +13,7 @@ import ctypes
 import time
 
 import torch
+from torch.utils import _pytree as pytree
 
 from stator.debug import _text
 
@@ -28,19 +29,15 @@ class PlantedRuntimeError(RuntimeError):
     """What a planted fault raises while running."""
 
 
-def _wrong(value):
-    return _on_first_tensor(value, lambda t: t * 1.5 + 0.1 if t.is_floating_point() else t + 1)
+def _changed(change):
+    """A function that changes the first tensor of a value."""
 
+    def changed(value):
+        leaves, structure = pytree.tree_flatten(value)
+        at = next(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
+        return pytree.tree_unflatten([*leaves[:at], change(leaves[at]), *leaves[at + 1 :]], structure)
 
-def _nan(value):
-    return _on_first_tensor(value, lambda t: t * float("nan") if t.is_floating_point() else t)
-
-
-def _on_first_tensor(value, change):
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    first, *rest = value
-    return type(value)([change(first), *rest]) if type(value) in (tuple, list) else (change(first), *rest)
+    return changed
 
 
 def _runtime(value):
@@ -56,20 +53,22 @@ def _hang(value):
         time.sleep(0.05)
 
 
-_AT_RUN = {"runtime": _runtime, "wrong": _wrong, "nan": _nan, "crash": _crash, "hang": _hang}
+_AT_RUN = {
+    "runtime": _runtime,
+    "wrong": _changed(lambda t: t * 1.5 + 0.1 if t.is_floating_point() else t + 1),
+    "nan": _changed(lambda t: t * float("nan") if t.is_floating_point() else t),
+    "crash": _crash,
+    "hang": _hang,
+}
 
 
 def plant(gm, fault, op):
-    """A function like gm, with the fault behind each call of the operator, also in functions that the graph calls."""
-    return _planted(gm, fault, op).forward
-
-
-def _planted(gm, fault, op):
+    """A module like gm, with the fault behind each call of the operator, also in functions that the graph calls."""
     hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and _text.short_name(n.target) == op]
     if hits and fault == "compile":
         raise PlantedCompileError(f"planted: cannot compile {op}")
     functions = {name: m for name, m in gm.named_children() if isinstance(m, torch.fx.GraphModule)}
-    changed = {name: _planted(m, fault, op) for name, m in functions.items()}
+    changed = {name: plant(m, fault, op) for name, m in functions.items()}
     if not hits and all(changed[name] is functions[name] for name in functions):
         return gm
     nodes = {}
@@ -94,27 +93,17 @@ def planted_fault(gm, example_inputs, *, options=None):
             f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}), op and when (always, symbolic)"
         )
 
-    def planted(graph_module):
+    def planted(graph_module, inputs):
         hit = when == "always" or _text.symbolic_shapes(graph_module)
-        return plant(graph_module, fault, op) if hit else graph_module.forward
+        return plant(graph_module, fault, op).forward if hit else graph_module.forward
+
+    def plain(graph_module, inputs):
+        return graph_module.forward
 
     if stage == "dynamo":
-        return planted(gm)
+        return planted(gm, example_inputs)
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_compiler
 
-    def compiler(active):
-        def compile(graph_module, inputs):
-            function = planted(graph_module) if active else graph_module.forward
-
-            def boxed(args):
-                taken = list(args)
-                args.clear()
-                return function(*taken)
-
-            boxed._boxed_call = True
-            return boxed
-
-        return compile
-
-    forward, backward = compiler(stage == "forward"), compiler(stage == "backward")
+    forward, backward = map(make_boxed_compiler, (planted, plain) if stage == "forward" else (plain, planted))
     return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=forward)(gm, example_inputs)

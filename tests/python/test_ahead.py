@@ -190,6 +190,25 @@ def test_closures_and_what_is_not_written(tmp_path):
         stator.load_compiled_function(file)
 
 
+def test_closures_that_hold_themselves_and_classes_of_their_own(tmp_path):
+    class Step:
+        by = 2
+
+        def of(self, x):
+            return x * self.by + (x if self.__class__ is Step else 0)
+
+    def down(x, n):
+        return x if n == 0 else down(Step().of(x), n - 1) + down.more
+
+    down.more = 1
+    x = torch.randn(2, 3)
+    ahead = stator.compile(down, backend=keeping, fullgraph=True).aot_compile(((x, 2), {}))
+    assert torch.equal(saved(ahead, tmp_path / "f")(x, 2), down(x, 2))
+    with open(tmp_path / "f", "rb") as file:
+        loaded = stator.load_compiled_function(file, f_globals={**globals(), "torch": None})
+    assert torch.equal(loaded(x, 2), down(x, 2))
+
+
 def test_a_named_backend_is_called_again(tmp_path):
     x = torch.randn(2, 3, requires_grad=True)
     ahead = stator.compile(effects, backend="aot_eager", fullgraph=True).aot_compile(((x,), {}))
