@@ -53,7 +53,8 @@ def fails(outcome: str | None) -> bool:
 
 
 class Causes:
-    """Why some tests come out otherwise: lines `pattern = kind: cause` of a file, of which the first that fits holds."""
+    """Why some tests come out otherwise: lines `pattern = kind: cause` of a file, of which the first that fits
+    holds."""
 
     def __init__(self, path: Path) -> None:
         self.rows: list[tuple[str, str, str]] = []

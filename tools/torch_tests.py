@@ -7,8 +7,8 @@ SOURCES is a tree of PyTorch's sources; files are named below its folder test. T
 torch: what they import and torch no longer has is replaced by decorators that leave tests out, and tests that fail as
 they are are not asked. Each file runs in processes of its own, forked from one that has torch imported: as it is, and
 with every test, setUp and tearDown compiled. A test that ends its process, or does not come to an end, costs that test
-alone: the next process goes on behind it. Of tests that are made from one function (for each operator and dtype) --sample
-takes so many, the same ones each time; 0 takes all.
+alone: the next process goes on behind it. Of tests that are made from one function (for each operator and dtype)
+--sample takes so many, the same ones each time; 0 takes all.
 
 What came of a file as it is, is kept in build/torch_tests; so is what came of it compiled, with a mark of the binary,
 so that a run that was stopped goes on where it was (--again: does not). --install also puts stator in torch.compile's
@@ -139,7 +139,11 @@ class Job:
         tests = [test for test in tests if not self.only or fnmatch.fnmatchcase(test.id(), f"*{self.only}*")]
         tests = [test for test in sampled(tests, self.sample) if test.id() not in done]
         if self.asked is not None:
-            tests = [test for test in tests if self.asked.get(test.id(), {}).get("outcome") in ("passed", "failed as expected")]
+            tests = [
+                test
+                for test in tests
+                if self.asked.get(test.id(), {}).get("outcome") in ("passed", "failed as expected")
+            ]
         return tests
 
     def limit_of(self, test: str) -> float:

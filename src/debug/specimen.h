@@ -35,8 +35,8 @@ struct Specimen {
   std::vector<int> reads(int index) const;
 };
 
-// `describe(fx_node)` gives (kind, facts, line, mutates). `function_at(fx_node)` gives the function that an attribute is,
-// or None for a tensor: functions are constants among arguments, tensors are inputs. Raises (PythonError) for nodes
+// `describe(fx_node)` gives (kind, facts, line, mutates). `function_at(fx_node)` gives the function that an attribute
+// is, or None for a tensor: functions are constants among arguments, tensors are inputs. Raises (PythonError) for nodes
 // that a specimen cannot hold. A function that another graph calls (`is_body`) keeps the structure of what it returns.
 Specimen fromFx(PyObject* fx_graph, PyObject* describe, PyObject* function_at, bool is_body);
 

@@ -1,5 +1,5 @@
-"""The commands for scripts that stator.debug wrote: `stator run|minify|analyze`, and `python repro.py run|minify|analyze`
-for such a script."""
+"""The commands for scripts that stator.debug wrote: `stator run|minify|analyze`, and `python repro.py
+run|minify|analyze` for such a script."""
 
 import argparse
 import contextlib

@@ -87,7 +87,8 @@ def _compare(ref, res, exact, path, rules):
 
 
 def _parts(value):
-    """(what can be compared with it, {how it is reached: part}) of a value that is made of others; None for the rest."""
+    """(what can be compared with it, {how it is reached: part}) of a value that is made of others; None for the
+    rest."""
     if isinstance(value, _SEQUENCES):
         fields = getattr(type(value), "_fields", None)
         names = [f".{field}" for field in fields] if fields else [f"[{i}]" for i in range(len(value))]

@@ -49,8 +49,8 @@ def _child(job, connection, memory):
 
 
 def check(job, timeout, memory=0, phase_limits=lambda phase, before: None):
-    """Runs job(tell) -> verdict in a fork. (verdict, all that it told, {phase: seconds}); crashes and hangs are verdicts
-    too.
+    """Runs job(tell) -> verdict in a fork. (verdict, all that it told, {phase: seconds}); crashes and hangs are
+    verdicts too.
 
     phase_limits(phase, seconds of the phases before) gives a limit for that phase alone, or None.
     """

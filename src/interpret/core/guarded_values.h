@@ -1,5 +1,5 @@
-// Values that cannot change, as guards hold them: equal ones, or their parts. The program's own object is not kept alive
-// by a guard that asks for its value alone.
+// Values that cannot change, as guards hold them: equal ones, or their parts. The program's own object is not kept
+// alive by a guard that asks for its value alone.
 #pragma once
 
 #include "interpret/core/tracer.h"
