@@ -1,8 +1,7 @@
 """Keeps comments and docs to 120 columns: tools/wrap.py [--check] [FILE ...].
 
 What goes past the last column moves to the next line of the same paragraph, or to a line of its own; nothing else is
-touched. Tables, blocks of code, and words that are longer than a line (addresses) stay as they are. docs/ROADMAP.md,
-which is a list of figures, is left alone.
+touched. Tables, blocks of code, and words that are longer than a line (addresses) stay as they are.
 """
 
 import argparse
@@ -16,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = 120
 CODE = {".h", ".c", ".cpp", ".def"}
 # Lines of programs that are captured are counted: text cases name them.
-LEFT_ALONE = ("docs/ROADMAP.md", "tests/python/programs/", "tests/python/driver_programs/", "tests/fuzz/")
+LEFT_ALONE = ("tests/python/programs/", "tests/python/driver_programs/", "tests/fuzz/")
 LIST = re.compile(r"(?:[-*+]|\d+\.)\s+")
 
 
