@@ -15,8 +15,7 @@ from stator import _node_meta
 
 def fake(mode, facts):
     size, stride, dtype, device, device_index, requires_grad = facts
-    name = _node_meta.DEVICES[device]
-    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
+    place = _node_meta.place_of(device, device_index)
     return _node_meta.bare_fake(mode, size, stride, _node_meta.DTYPES[dtype], place, bool(requires_grad))
 
 

@@ -5,6 +5,7 @@ from graph/fx_record.cpp when somebody reads them, and by what needs fakes of in
 from __future__ import annotations
 
 import collections
+import functools
 import linecache
 import os
 import weakref
@@ -124,12 +125,15 @@ def bare_fake(
 
 def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
-    name = DEVICES[device]
-    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
     mode = mode_of(record)
     if hasattr(mode, "_stator_symbols"):
         size, stride = _sizes(mode, size), _sizes(mode, stride)
-    return bare_fake(mode, size, stride, DTYPES[dtype], place, bool(requires_grad))
+    return bare_fake(mode, size, stride, DTYPES[dtype], place_of(device, device_index), bool(requires_grad))
+
+
+@functools.cache
+def place_of(device: int, index: int) -> torch.device:
+    return torch.device(DEVICES[device], index) if index >= 0 else torch.device(DEVICES[device])
 
 
 def fake_wrapper(record: Any, fake: torch.Tensor) -> torch.Tensor:
@@ -206,10 +210,10 @@ def graph_arg(record: Any, position: int, example: Any) -> GraphArg:
     return GraphArg(record.sources[position], example, fake_input(record, position, example))
 
 
-def tensor_dict(record: Any, position: int, example: Any) -> dict[str, Any]:
+def tensor_dict(is_static: bool, example: Any) -> dict[str, Any]:
     own = getattr(example, "__dict__", {})
     marks = {key: own[key] for key in ("_dynamo_static_input_type", "tag") if key in own}
-    if record.inputs[position][1]:
+    if is_static:
         # Memory of parameters and buffers stays in place, so CUDA graphs need no copy of it.
         marks.setdefault("_dynamo_static_input_type", "unguarded")
     return marks
@@ -222,12 +226,6 @@ def frame_text(filename: str, line: int, function: str) -> str:
     text = f'  File "{filename}", line {line}, in {function}\n'
     source = linecache.getline(filename, line).strip()
     return f"{text}    {source}\n" if source else text
-
-
-def source_module(kind: type) -> type | None:
-    module = kind.__module__
-    known = module.startswith(("torch.nn.modules", "torch.ao.")) and not module.startswith("torch.nn.modules.container")
-    return kind if known else None
 
 
 # ---- which sizes of an input are symbols, as ShapeEnv is told it

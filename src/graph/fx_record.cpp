@@ -5,11 +5,13 @@
 #include "base/imports.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/fx_names.h"
 #include "python/types.h"
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace stator::graph {
 
@@ -52,11 +54,11 @@ Ref<> dimsTuple(const shapes::Dims& dims) {
 }
 
 // Inputs stand in the order of their indices.
-Ref<> inputPosition(const FxRecord& record, const Node& node) {
+size_t inputPosition(const FxRecord& record, const Node& node) {
   const auto& inputs = record.graph->inputs();
   auto before = [](const Node* left, const Node* right) { return left->index < right->index; };
   auto found = std::lower_bound(inputs.begin(), inputs.end(), &node, before);
-  return Ref<>::steal(PyLong_FromLong(static_cast<long>(found - inputs.begin())));
+  return static_cast<size_t>(found - inputs.begin());
 }
 
 Ref<> fakeOf(PyObject* self, Node& node);
@@ -91,7 +93,7 @@ Ref<> fakeOf(PyObject* self, Node& node) {
     Ref<> text = Ref<>::steal(sizeValue(node.size));
     fake = text ? call("symbolic_value", {self, text.get()}) : nullptr;
   } else if (node.op == Op::kInput && node.example) {
-    Ref<> position = inputPosition(record, node);
+    Ref<> position = Ref<>::steal(PyLong_FromSize_t(inputPosition(record, node)));
     if (!position) return nullptr;
     fake = call("fake_input", {self, position.get(), node.example.get()});
   } else if (node.wrapper) {
@@ -117,10 +119,13 @@ Ref<> traceOf(FxRecord& record, const Location* location) {
   Ref<> outer = traceOf(record, location->caller);
   if (!outer) return nullptr;
   PyCodeObject* code = location->code.get();
-  Ref<> line = Ref<>::steal(PyLong_FromLong(PyCode_Addr2Line(code, location->offset)));
-  if (!line) return nullptr;
-  Ref<> own = call("frame_text", {code->co_filename, line.get(), code->co_name});
-  if (!own) return nullptr;
+  const int number = PyCode_Addr2Line(code, location->offset);
+  Ref<>& own = record.lines[{code, number}];
+  if (!own) {
+    Ref<> line = Ref<>::steal(PyLong_FromLong(number));
+    if (line) own = call("frame_text", {code->co_filename, line.get(), code->co_name});
+    if (!own) return nullptr;
+  }
   Ref<> text = Ref<>::steal(PyUnicode_Concat(outer.get(), own.get()));
   if (text) record.traces[location] = text;
   return text;
@@ -144,16 +149,26 @@ Ref<> stackOf(FxRecord& record, const ModuleScope* scope) {
   return stack;
 }
 
+// Whether a class is one of torch's own modules, other than a container.
+bool isOfTorch(PyObject* type) {
+  Ref<> module = Ref<>::steal(PyObject_GetAttrString(type, "__module__"));
+  const char* text = module && PyUnicode_Check(module.get()) ? utf8OrNull(module.get()) : nullptr;
+  if (text == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  const std::string_view name = text;
+  return (name.starts_with("torch.nn.modules") || name.starts_with("torch.ao.")) &&
+         !name.starts_with("torch.nn.modules.container");
+}
+
 Ref<> sourceFnOf(FxRecord& record, const Node& node) {
   PyObject* target = node.target.get();
   if (node.op == Op::kCallModule) target = reinterpret_cast<PyObject*>(Py_TYPE(target));
   Ref<> name = newRef(record.names[node.index].get());
   // Inside one of torch's own modules the class is the interesting part.
-  Ref<> type = node.scope != nullptr && node.scope->type
-                   ? call("source_module", {node.scope->type.get()})
-                   : newRef(Py_None);
-  if (!type) return nullptr;
-  if (type.get() != Py_None) target = type.get();
+  if (node.scope != nullptr && node.scope->type && isOfTorch(node.scope->type.get()))
+    target = node.scope->type.get();
   Ref<> stack = record.outer_calls ? Ref<>::steal(PySequence_List(record.outer_calls.get()))
                                    : Ref<>::steal(PyList_New(0));
   Ref<> own = Ref<>::steal(Py_BuildValue("(OO)", name.get(), target));
@@ -500,11 +515,12 @@ Ref<> makeMeta(PyObject* self, int index, MetaKey key) {
       return sourceFnOf(record, node);
     case MetaKey::kGraphArg:
     case MetaKey::kTensorDict: {
-      Ref<> position = inputPosition(record, node);
+      const size_t at = inputPosition(record, node);
       PyObject* example = node.example ? node.example.get() : Py_None;
-      if (!position) return nullptr;
-      return call(key == MetaKey::kGraphArg ? "graph_arg" : "tensor_dict",
-                  {self, position.get(), example});
+      if (key == MetaKey::kTensorDict)
+        return call("tensor_dict", {record.is_static[at] ? Py_True : Py_False, example});
+      Ref<> position = Ref<>::steal(PyLong_FromSize_t(at));
+      return position ? call("graph_arg", {self, position.get(), example}) : nullptr;
     }
   }
   return nullptr;

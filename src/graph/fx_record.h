@@ -6,9 +6,11 @@
 #include "base/ref.h"
 #include "graph/graph.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace stator::graph {
@@ -39,6 +41,7 @@ struct FxRecord {
   Ref<> outer_calls;
   std::vector<Ref<>> fakes;  // by index
   std::unordered_map<const Location*, Ref<>> traces;
+  std::map<std::pair<const PyCodeObject*, int>, Ref<>> lines;  // text of a frame, by code and line
   std::unordered_map<const ModuleScope*, Ref<>> stacks;
 };
 

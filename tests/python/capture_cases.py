@@ -18,6 +18,7 @@ import types
 import warnings
 
 import torch
+import torch._dynamo  # puts another function into the place of torch.manual_seed: the texts are those behind that
 from torch.utils._dtype_abbrs import dtype_abbrs
 
 import capture_text
