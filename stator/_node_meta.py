@@ -143,6 +143,9 @@ def fake_wrapper(record: Any, fake: torch.Tensor) -> torch.Tensor:
     return _wrappers.moved(fake, mode_of(record), bare_fake)
 
 
+_is_of_transform = torch._C._functorch.is_functorch_wrapped_tensor  # which has no storage to ask for
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
     return (
@@ -158,7 +161,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not _is_of_transform(tensor)
         and (not tensor.requires_grad or tensor.grad_dtype == tensor.dtype)
     )
 
@@ -176,7 +179,7 @@ def fake_plain_inputs(record: Any) -> None:
     owners = collections.Counter(
         tensor.untyped_storage()._cdata
         for tensor in examples
-        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
+        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not _is_of_transform(tensor)
     )
     for tensor, symbolic in zip(examples, shapes, strict=True):
         if symbolic is not None or not isinstance(tensor, torch.Tensor) or not _is_plain(tensor):

@@ -28,7 +28,9 @@ class Site:
         self.owners = owners
         self.out_spec = None
         self.__name__ = self.__qualname__ = getattr(function, "__name__", "nonstrict")
-        self.__module__ = getattr(function, "__module__", __name__)
+        # In a graph's source a name of torch's stands for what torch has under it, and this is not that.
+        module = getattr(function, "__module__", None) or __name__
+        self.__module__ = __name__ if module.partition(".")[0] == "torch" else module
 
     def arguments(self, leaves):
         return tree_unflatten(leaves, self.spec)

@@ -167,6 +167,7 @@ class Graph {
 
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
+  bool transformed = false;  // of a function that one of torch.func's transforms calls
   // Of a function that another graph calls: its name, and what it gives: a structure of stand-ins and constants in
   // place of the plain list of outputs.
   std::string name;

@@ -91,6 +91,12 @@ shapes::TensorMeta metaOf(PyObject* object) {
 
 bool hasPlainFacts(PyObject* object) { return !THPVariable_Unpack(object).is_nested(); }
 
+bool isOfTransform(PyObject* object) {
+  const c10::DispatchKeySet keys = THPVariable_Unpack(object).key_set();
+  return keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
+         keys.has(c10::DispatchKey::FuncTorchBatched);
+}
+
 uintptr_t storageOf(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (tensor.layout() != at::kStrided || !tensor.has_storage()) return 0;

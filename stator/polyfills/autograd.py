@@ -9,7 +9,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 from stator import _torch_versions
 
 from .nonstrict import run_allowed
-from .subgraphs import call, capture_pair, refuse
+from .subgraphs import call, capture_pair, look, refuse, under_transforms
 from .switches import run_later
 
 _apply = torch.ops.higher_order.autograd_function_apply
@@ -105,6 +105,26 @@ def init_instance(self, *args, **kwargs):
     run_later(warnings.warn, (text, DeprecationWarning), {"stacklevel": 2})
 
 
+def _apply_transformed(cls, ctx, args):
+    """A transform of torch.func has its own rules for autograd functions (backward, jvp, vmap, what to do without
+    them), one for each level: the graph calls the function itself. Its forward is only looked at."""
+    if cls.setup_context is _SingleLevelFunction.setup_context:
+        refuse("an autograd function without setup_context() under a transform, which torch refuses")
+    places = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+    operands = tuple([args[place] for place in places])
+
+    def forward(*tensors):
+        given = list(args)
+        for place, tensor in zip(places, tensors):
+            given[place] = tensor
+        outputs = _run_forward(cls, ctx, tuple(given))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return tuple([output for output in outputs if isinstance(output, torch.Tensor)])
+
+    look("forward", forward, operands)
+    return run_allowed(cls.apply, args, {})
+
+
 def apply(cls, *args, **kwargs):
     if is_allowed(cls):
         return run_allowed(cls.apply, args, kwargs)
@@ -114,6 +134,8 @@ def apply(cls, *args, **kwargs):
         refuse("backward hooks of a module, which look for their own node in autograd's graph")
     needs = tuple([isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args])
     ctx = Context(needs)
+    if under_transforms():
+        return _apply_transformed(cls, ctx, args)
     if not torch.is_grad_enabled() or True not in needs:
         return _run_forward(cls, ctx, args)
     places = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]

@@ -12,6 +12,22 @@ def capture_with_sizes(names, functions, operands, samples, pure):
     raise RuntimeError("only for captured code")
 
 
+def capture_transformed(names, functions, operands, samples, pure, wrapped):
+    """The same, of a function that one of torch.func's transforms calls. `wrapped`, of each operand: True, the
+    transform differentiates by it; False, it is wrapped otherwise; None, it is handed on as it is."""
+    raise RuntimeError("only for captured code")
+
+
+def look(name, function, operands):
+    """Ends the capture if the function does more than compute results from its operands."""
+    raise RuntimeError("only for captured code")
+
+
+def under_transforms():
+    """Whether one of torch.func's transforms is under way."""
+    raise RuntimeError("only for captured code")
+
+
 def capture_pair(forward, backward, operands):
     """(forward module, backward module, further operands, positions of saved tensors)."""
     raise RuntimeError("only for captured code")

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from stator import _transforms
 
 from .higher_order import Flat
-from .subgraphs import call, capture, refuse
+from .subgraphs import call, capture_transformed, refuse
 
 
 def broadcast_to_and_flatten(tree, treespec, is_leaf=None):
@@ -52,7 +52,8 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     body = Flat(func, args, kwargs)
     dims = [dims[place] for place in body.places]
     samples = [tensor if dim is None else _one_of(tensor, dim) for tensor, dim in zip(body.tensors, dims)]
-    module, extras = capture(("vmap_body",), (body,), body.tensors, tuple(samples), False)
+    wrapped = tuple([None if dim is None else False for dim in dims])
+    module, extras = capture_transformed(("vmap_body",), (body,), body.tensors, tuple(samples), False, wrapped)
     if not body.all_tensors():
         refuse("vmap over a function that gives other values than tensors")
     out = _broadcast_to_and_flatten(out_dims, body.output_spec)
@@ -89,6 +90,11 @@ def _differentiated(args, argnums):
     return positions, specs
 
 
+def _differentiable(name, body, positions, pure=False):
+    wrapped = tuple([place in positions for place in range(len(body.tensors))])
+    return capture_transformed((name,), (body,), body.tensors, body.tensors, pure, wrapped)
+
+
 def _shaped(tensors, specs, argnums):
     rest = iter(tensors)
     results = [tree_unflatten([next(rest) for _ in range(count)], spec) for spec, count in specs]
@@ -112,7 +118,7 @@ def grad_and_value_impl(func, argnums, has_aux, args, kwargs):
         return (output, *[leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
     body = Flat(scalar_first, args, kwargs)
-    module, extras = capture(("grad_body",), (body,), body.tensors, body.tensors, False)
+    module, extras = _differentiable("grad_body", body, positions)
     results = call(_transforms.grad_and_value, module, tuple(positions), *body.tensors, *extras)
     grads = _shaped(results[: len(positions)], specs, argnums)
     value = results[len(positions)]
@@ -160,7 +166,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     directions, _ = tree_flatten(tangents)
     if len(body.tensors) != len(body.leaves) or len(directions) != len(body.tensors):
         refuse("jvp with other arguments than tensors")
-    module, extras = capture(("jvp_body",), (body,), body.tensors, body.tensors, False)
+    module, extras = _differentiable("jvp_body", body, ())
     count, spec, others_spec = seen[0]
     results = call(_transforms.jvp, module, count, len(directions), *body.tensors, *directions, *extras)
     outputs = tree_unflatten(list(results[:count]), spec)
@@ -178,7 +184,7 @@ def vjp(func, *primals, has_aux=False):
     if len(body.tensors) != len(body.leaves):
         refuse("vjp with other arguments than tensors")
     specs = [tree_flatten(primal) for primal in primals]
-    module, extras = capture(("vjp_body",), (body,), body.tensors, body.tensors, True)
+    module, extras = _differentiable("vjp_body", body, range(len(body.tensors)), pure=True)
     count, spec, others_spec = seen[0]
     results = call(_transforms.vjp_outputs, module, count, len(body.tensors), *body.tensors, *extras)
     outputs = tree_unflatten(list(results[:count]), spec)
@@ -205,7 +211,7 @@ def _jacobian(which, func, argnums, has_aux, args, kwargs):
         refuse("a Jacobian with aux")
     positions, specs = _differentiated(args, argnums)
     body = Flat(func, args, kwargs)
-    module, extras = capture(("jac_body",), (body,), body.tensors, body.tensors, False)
+    module, extras = _differentiable("jac_body", body, () if which is _transforms.jacfwd else positions)
     if not body.all_tensors():
         refuse("a Jacobian of other values than tensors")
     results = call(which, module, tuple(positions), *body.tensors, *extras)

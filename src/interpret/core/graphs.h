@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,7 +18,11 @@ class Graphs {
   graph::Graph& root() const { return outer_.empty() ? *current_ : *outer_.front(); }
   std::shared_ptr<graph::Graph> shared() const { return current_; }
   bool nested() const { return !outer_.empty(); }
-  bool hadSubgraphs() const { return had_subgraphs_; }
+  bool hadSubgraphs() const { return !inner_.empty(); }
+  // A graph for a function that the present one calls. It lives as long as the trace, whose stand-ins are of its nodes.
+  std::shared_ptr<graph::Graph> addInner();
+  // A function that one of torch.func's transforms calls is under way.
+  bool underTransform() const;
   // Nodes of the graph under way, or of one around it, may be used.
   bool reachable(const graph::Node* node) const;
 
@@ -26,7 +31,6 @@ class Graphs {
    public:
     Inside(Graphs& graphs, std::shared_ptr<graph::Graph> inner) : graphs_(graphs) {
       graphs_.outer_.push_back(std::exchange(graphs_.current_, std::move(inner)));
-      graphs_.had_subgraphs_ = true;
     }
     ~Inside() {
       graphs_.current_ = std::move(graphs_.outer_.back());
@@ -42,8 +46,17 @@ class Graphs {
  private:
   std::shared_ptr<graph::Graph> current_;
   std::vector<std::shared_ptr<graph::Graph>> outer_;  // the trace's own first
-  bool had_subgraphs_ = false;
+  std::vector<std::shared_ptr<graph::Graph>> inner_;  // all that were made
 };
+
+inline std::shared_ptr<graph::Graph> Graphs::addInner() {
+  inner_.push_back(std::make_shared<graph::Graph>());
+  graph::Graph& made = *inner_.back();
+  made.outer_places = current_->outer_places;
+  made.outer_places.push_back(current_->places);
+  made.instruction = current_->instruction;
+  return inner_.back();
+}
 
 inline bool Graphs::reachable(const graph::Node* node) const {
   if (node->home == current_.get()) return true;
@@ -51,6 +64,11 @@ inline bool Graphs::reachable(const graph::Node* node) const {
     if (node->home == outer.get()) return true;
   }
   return false;
+}
+
+inline bool Graphs::underTransform() const {
+  return current_->transformed || std::any_of(outer_.begin(), outer_.end(),
+                                              [](const auto& outer) { return outer->transformed; });
 }
 
 }  // namespace stator::interpret

@@ -97,6 +97,9 @@ void guardSpecialised(Tracer& tracer, PyObject* raw, const Source* source, graph
 
 // An input of the graph, and the stand-in for it.
 Out tensorFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  // As under a transform itself (frames/trace.cpp); those of one that is over have no storage to ask for.
+  if (!tracer.options.runs_as_captured && tensor::isOfTransform(raw))
+    return tracer.breakWith(Reason::kSubclass, "a tensor of one of torch.func's transforms");
   values::Info& info = tracer.values.addOutside(raw, source);
   graph::Graph& root = tracer.graphs.root();
   root.metas.push_back(tensor::metaOf(raw));

@@ -45,6 +45,7 @@ bool initTracer() {
   registerFunctionModes();
   registerItertools();
   registerSubgraphs();
+  registerNodesOfPolyfills();
   registerLibrary();
   registerRandom();
   registerArrays();

@@ -14,6 +14,7 @@ void registerOptimizers();
 void registerProcessGroups();
 void registerRandom();
 void registerSubgraphs();
+void registerNodesOfPolyfills();
 void registerTensorAttributes();
 void registerTensorHooks();
 void registerTorch();

@@ -20,7 +20,9 @@
 #include "interpret/tensors/torch_calls.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "shapes/dtypes.h"
 #include "symbolic/sym_int.h"
+#include "tensor/tensor_guard.h"
 #include "values/dicts.h"
 
 #include <algorithm>
@@ -164,14 +166,6 @@ Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placehol
   return Flow::kOk;
 }
 
-std::shared_ptr<graph::Graph> childGraph(Tracer& t) {
-  auto made = std::make_shared<graph::Graph>();
-  made->outer_places = t.graphs.current().outer_places;
-  made->outer_places.push_back(t.graphs.current().places);
-  made->instruction = t.graphs.current().instruction;
-  return made;
-}
-
 // Values of other graphs that a body uses, in the order of their first use.
 template <class Visit>
 void forEachForeign(const Body& body, Visit&& visit) {
@@ -304,33 +298,68 @@ void addSizes(Tracer& t, const std::vector<PyObject*>& operands, std::vector<Ref
   }
 }
 
-// capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and
-// then the extras; `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
-Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
-  STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
-  std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
-  if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
-    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
-  std::vector<PyObject*> samples = itemsOf(args.values[3]);
-  bool pure = args.values[4] == Py_True;
+// How functions are captured.
+struct Ways {
+  bool with_sizes = false;
+  PyObject* wrapped = nullptr;  // by a transform of torch.func: how, of each operand
+};
+
+// A transform hands out wrappers of its own: those that it differentiates by require grad (True), others do not
+// (False); what it hands on as it is has None. Where it differentiates, grad mode is on.
+bool wrap(Tracer& t, const std::vector<Ref<>>& placeholders, PyObject* wrapped) {
+  for (size_t i = 0; i < placeholders.size(); ++i) {
+    PyObject* how = PyTuple_GET_ITEM(wrapped, static_cast<Py_ssize_t>(i));
+    if (how == Py_None) continue;
+    auto* meta = const_cast<shapes::TensorMeta*>(graph::asStandIn(placeholders[i].get())->meta);
+    const bool tracked = how == Py_True;
+    if (tracked && !shapes::isDifferentiable(meta->dtype)) return false;
+    meta->requires_grad = tracked;
+    meta->is_leaf = true;
+    if (tracked) t.torch.now().grad_enabled = true;
+  }
+  return true;
+}
+
+// Each function traced into a body of its own, whose inputs have the facts of `samples`.
+Flow traceBodies(Tracer& t, const std::vector<PyObject*>& functions,
+                 const std::vector<PyObject*>& samples, bool pure, PyObject* wrapped,
+                 std::vector<Body>& bodies) {
   const size_t made = t.values.size();
   const uint64_t effects = pure ? effectsSoFar(t, made) : 0;
-  std::vector<Body> bodies(functions.size());
   for (size_t i = 0; i < functions.size(); ++i) {
-    bodies[i].name = utf8(names[i]);
-    bodies[i].graph = childGraph(t);
+    bodies[i].graph = t.graphs.addInner();
     std::vector<Ref<>> placeholders;
-    for (size_t k = 0; k < samples.size(); ++k)
-      placeholders.push_back(
-          addPlaceholder(t, *bodies[i].graph, samples[k], nameOutside(t, samples[k])));
-    STATOR_FLOW(traceBody(t, functions[i], placeholders, bodies[i]));
+    for (PyObject* sample : samples)
+      placeholders.push_back(addPlaceholder(t, *bodies[i].graph, sample, nameOutside(t, sample)));
+    const shapes::State state = t.torch.now();
+    bodies[i].graph->transformed = wrapped != nullptr;
+    if (wrapped != nullptr && !wrap(t, placeholders, wrapped))
+      return t.breakWith(Reason::kUnsupportedTensorOp, "a gradient with respect to whole numbers");
+    const Flow flow = traceBody(t, functions[i], placeholders, bodies[i]);
+    t.torch.now() = state;
+    STATOR_FLOW(flow);
     if (pure && effectsSoFar(t, made) != effects)
       return t.breakWith(Reason::kUnsupportedMutation,
                          bodies[i].name + " changes objects, and may run never or often");
   }
+  return Flow::kOk;
+}
+
+// capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and
+// then the extras; `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
+Out captureBodies(Tracer& t, const Args& args, Ways ways) {
+  STATOR_CHECK(args.values.size() >= 5, "capture() of subgraphs");
+  const std::vector<PyObject*> names = itemsOf(args.values[0]);
+  const std::vector<PyObject*> functions = itemsOf(args.values[1]);
+  if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  const std::vector<PyObject*> samples = itemsOf(args.values[3]);
+  std::vector<Body> bodies(functions.size());
+  for (size_t i = 0; i < names.size(); ++i) bodies[i].name = utf8(names[i]);
+  STATOR_FLOW(traceBodies(t, functions, samples, args.values[4] == Py_True, ways.wrapped, bodies));
   std::vector<Ref<>> extras;
   STATOR_FLOW(collectExtras(t, bodies, extras));
-  if (with_sizes && t.sizes.any() && !forExport()) addSizes(t, samples, extras);
+  if (ways.with_sizes && t.sizes.any() && !forExport()) addSizes(t, samples, extras);
   std::vector<Ref<>> out;
   for (Body& body : bodies) {
     Replacements replacements;
@@ -346,10 +375,40 @@ Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
   return t.made(tupleOf(out));
 }
 
-Out capture(Tracer& t, const Args& args) { return captureBodies(t, args, false); }
+Out capture(Tracer& t, const Args& args) { return captureBodies(t, args, {}); }
 
 // capture_with_sizes(...): the same, with the symbols of the sizes among the extras.
-Out captureWithSizes(Tracer& t, const Args& args) { return captureBodies(t, args, true); }
+Out captureWithSizes(Tracer& t, const Args& args) {
+  return captureBodies(t, args, {.with_sizes = true});
+}
+
+// capture_transformed(..., wrapped): a function that one of torch.func's transforms calls.
+Out captureTransformed(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 6, "capture_transformed() of subgraphs");
+  return captureBodies(t, args, {.wrapped = args.values[5]});
+}
+
+// under_transforms(): whether one of torch.func's transforms is under way, in the trace or around it.
+Out underTransforms(Tracer& t, const Args&) {
+  return newRef(t.graphs.underTransform() || tensor::transformsActive() ? Py_True : Py_False);
+}
+
+// look(name, function, operands): the function is traced and nothing of it kept; the capture ends if it does more than
+// compute results from its operands.
+Out look(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 3, "look() of subgraphs");
+  if (!allTensors(args.values[2]))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  std::vector<Body> bodies(1);
+  bodies[0].name = utf8(args.values[0]);
+  STATOR_FLOW(traceBodies(t, {args.values[1]}, itemsOf(args.values[2]), true, nullptr, bodies));
+  std::vector<Ref<>> extras;
+  STATOR_FLOW(collectExtras(t, bodies, extras));
+  if (!extras.empty())
+    return t.breakWith(Reason::kUnsupportedTensorOp,
+                       bodies[0].name + " uses tensors that are no arguments");
+  return newRef(Py_None);
+}
 
 // capture_pair(forward, backward, operands): `forward(*operands)` gives (outputs, saved), `backward(*grads)` as many
 // gradients as there are operands. What the backward body uses of the forward one, or of the graphs around, the forward
@@ -362,7 +421,7 @@ Out capturePair(Tracer& t, const Args& args) {
   std::vector<Body> bodies(2);
   Body &forward = bodies[0], &backward = bodies[1];
   forward.name = "fwd_body";
-  forward.graph = childGraph(t);
+  forward.graph = t.graphs.addInner();
   std::vector<Ref<>> placeholders;
   for (size_t k = 0; k < operands.size(); ++k)
     placeholders.push_back(
@@ -373,7 +432,7 @@ Out capturePair(Tracer& t, const Args& args) {
   if (!allTensors(outputs.get()))
     return t.breakWith(Reason::kUnsupportedTensorOp, "an output is no tensor");
   backward.name = "bwd_body";
-  backward.graph = childGraph(t);
+  backward.graph = t.graphs.addInner();
   std::vector<Ref<>> grads;
   for (PyObject* output : itemsOf(outputs.get())) {
     grads.push_back(
@@ -448,95 +507,15 @@ Out capturePair(Tracer& t, const Args& args) {
   return t.made(tupleOf(out));
 }
 
-Out refuse(Tracer& t, const Args& args) {
-  return t.breakWith(
-      Reason::kUnsupportedTensorOp,
-      args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? utf8(args.values[0]) : "");
-}
-
-// is_open(value): a bool that the graph computes, or that nobody has asked for yet.
-Out isOpenBool(Tracer&, const Args& args) {
-  STATOR_CHECK(args.values.size() == 1, "is_open() of subgraphs");
-  const bool open = symbolic::isSymScalar(args.values[0]) &&
-                    symbolic::asSymScalar(args.values[0])->of == &PyBool_Type;
-  return newRef(open ? Py_True : Py_False);
-}
-
-// Such a node is no call of torch's that a __torch_function__ would see.
-class NodeOfOurOwn {
- public:
-  explicit NodeOfOurOwn(Tracer& tracer) : tracer_(tracer), before_(tracer.torch_function.state()) {
-    tracer.torch_function.setState(tensor::TorchFunction::kOff);
-  }
-  ~NodeOfOurOwn() { tracer_.torch_function.setState(before_); }
-  NodeOfOurOwn(const NodeOfOurOwn&) = delete;
-  NodeOfOurOwn& operator=(const NodeOfOurOwn&) = delete;
-
- private:
-  Tracer& tracer_;
-  tensor::TorchFunction before_;
-};
-
-// An object of the program's that is the same one at every call: found by its source, or a partial of such objects.
-bool isFixed(Tracer& t, PyObject* value) {
-  needStack();
-  if (values::isConstantDeep(value) || PyCFunction_Check(value) || PyType_Check(value)) return true;
-  if (const sources::Source* source = t.sourceOf(value)) {
-    t.world.guard(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(value)});
-    return true;
-  }
-  if (Py_TYPE(value) != partialType()) return false;
-  Ref<> function = stealRef(PyObject_GetAttrString(value, "func"));
-  Ref<> args = stealRef(PyObject_GetAttrString(value, "args"));
-  Ref<> keywords = stealRef(PyObject_GetAttrString(value, "keywords"));
-  if (!function || !args || !keywords || PyDict_Size(keywords.get()) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  for (PyObject* item : itemsOf(args.get())) {
-    if (!isFixed(t, item)) return false;
-  }
-  return isFixed(t, function.get());
-}
-
-// set_meta(module, key, value): an entry of a captured function's `meta`.
-Out setMeta(Tracer& t, const Args& args) {
-  STATOR_CHECK(args.values.size() == 3, "set_meta() of subgraphs");
-  if (!isFixed(t, args.values[2]))
-    return t.breakWith(Reason::kUnsupportedObject, "a context_fn that the trace has made");
-  Ref<> meta = stealRef(PyObject_GetAttrString(args.values[0], "meta"));
-  if (!meta || PyDict_SetItem(meta.get(), args.values[1], args.values[2]) != 0)
-    return t.raiseCurrentError();
-  return newRef(Py_None);
-}
-
-// call(function, *args, **kwargs): a node of the graph, whatever the function is.
-Out call(Tracer& t, const Args& args) {
-  NodeOfOurOwn scope(t);
-  return tensorCall(t, graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false);
-}
-
-// call_like(function, facts, *args): a node whose results have the facts of `facts(*args)`.
-Out callLike(Tracer& t, const Args& args) {
-  NodeOfOurOwn scope(t);
-  return tensorCall(t, graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(),
-                    false, args.values[1]);
-}
-
 }  // namespace
 
 void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.capture", capture);
   registerHandler("stator.polyfills.subgraphs.capture_with_sizes", captureWithSizes);
+  registerHandler("stator.polyfills.subgraphs.capture_transformed", captureTransformed);
+  registerHandler("stator.polyfills.subgraphs.look", look);
   registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
-  registerHandler("stator.polyfills.subgraphs.refuse", refuse);
-  registerHandler("stator.polyfills.subgraphs.is_open", isOpenBool);
-  allowSymbols("stator.polyfills.subgraphs.is_open");
-  registerHandler("stator.polyfills.subgraphs.call", call);
-  registerHandler("stator.polyfills.subgraphs.set_meta", setMeta);
-  registerHandler("stator.polyfills.subgraphs.call_like", callLike);
-  allowSymbols("stator.polyfills.subgraphs.call");
-  allowSymbols("stator.polyfills.subgraphs.call_like");
+  registerHandler("stator.polyfills.subgraphs.under_transforms", underTransforms);
   // Bound to the class by each access: the function underneath is what is called.
   registerWholePolyfill("torch.autograd.function.Function.apply.__func__", "autograd.apply");
   registerPolyfill("torch.autograd.function.Function.__init__", "autograd.init_instance");

@@ -10,6 +10,7 @@
 #include "python/fields.h"
 #include "shapes/dims.h"
 #include "tensor/meta_of.h"
+#include "tensor/tensor_guard.h"
 
 #include <algorithm>
 #include <string>
@@ -213,7 +214,17 @@ Flow TensorCall::checkRecurrence() {
                    "config.allow_rnn = True captures it");
 }
 
+// Even where nothing changes by it.
+Flow TensorCall::checkTransforms() {
+  if (op_ == graph::Op::kCallMethod &&
+      PyUnicode_CompareWithASCIIString(target_, "requires_grad_") == 0 &&
+      (tracer_.graphs.underTransform() || tensor::transformsActive()))
+    return breakWith(Reason::kRaises, "a transform of torch.func refuses it");
+  return Flow::kOk;
+}
+
 Flow TensorCall::mayBeInGraph() {
+  STATOR_FLOW(checkTransforms());
   STATOR_FLOW(checkDevices());
   STATOR_FLOW(checkLeafUse());
   STATOR_FLOW(checkRecurrence());

@@ -47,6 +47,7 @@ class TensorCall {
   // ---- whether it may be in this graph (tensor_call_checks.cpp)
   // -------------------------------------------------------------------------
   Flow mayBeInGraph();
+  Flow checkTransforms();
   Flow checkDevices();
   Flow checkLeafUse();
   bool sharesWritten() const;
