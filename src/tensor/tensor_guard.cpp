@@ -5,6 +5,7 @@
 #include "tensor/impl_fields.h"
 #include "tensor/tensor_facts.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <array>
 #include <deque>
 #include <torch/csrc/Device.h>
