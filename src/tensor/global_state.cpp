@@ -3,6 +3,7 @@
 #include "base/imports.h"
 #include "base/text.h"
 #include "python/objects.h"
+#include "tensor/devices.h"
 #include "tensor/reveal.h"
 #include "tensor/tensor_guard.h"
 
@@ -312,7 +313,8 @@ STATOR_HOT GlobalState GlobalState::now() {
                   static_cast<uint64_t>(no_saved_hooks.has_value()) << 3 |
                   static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state())
                       << 4 |
-                  static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
+                  static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8 |
+                  static_cast<uint64_t>(currentDevice()) << 16;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   words[kIncluded] = keys.included_.raw_repr();
   words[kExcluded] = keys.excluded_.raw_repr();
@@ -361,7 +363,11 @@ std::string GlobalState::difference(const GlobalState& now) const {
     if (bits & 0xF0)
       return differs("torch function disabled state", std::to_string(was >> 4 & 15),
                      std::to_string(is >> 4 & 15));
-    return differs("torch.get_default_dtype()", dtypeText(was >> 8), dtypeText(is >> 8));
+    if (bits & 0xFF00)
+      return differs("torch.get_default_dtype()", dtypeText(was >> 8 & 255),
+                     dtypeText(is >> 8 & 255));
+    return differs("torch.accelerator.current_device_index()", std::to_string(was >> 16),
+                   std::to_string(is >> 16));
   }
   if (changed(kStacks) || !sameModes(modes, now.modes))
     return differs("active torch function and dispatch modes", modesText(modes),

@@ -176,9 +176,28 @@ def sum_over(generator, total):
         raise TypeError("sum() can't sum bytes [use b''.join(seq) instead]")
     if isinstance(total, bytearray):
         raise TypeError("sum() can't sum bytearray [use b''.join(seq) instead]")
+    ints, floats = type(total) is int, type(total) is float
+    lost = 0.0  # by rounding, of floats that C adds
     for item in generator:
-        total = total + item
-    return total
+        kind = type(item)
+        if SUMS_COMPENSATE and floats and kind is float:
+            whole = total + item
+            lost += (total - whole) + item if abs(total) >= abs(item) else (item - whole) + total
+            total = whole
+        elif ints and (kind is int or kind is bool) or floats and kind is int:
+            total = total + item
+        else:
+            total = with_rest(total, lost) + item
+            ints, floats, lost = False, ints and type(total) is float, 0.0
+    return with_rest(total, lost)
+
+
+# sum() adds what the additions of floats have lost at the end, since CPython 3.12.
+SUMS_COMPENSATE = sum([0.1] * 10) == 1.0
+
+
+def with_rest(total, lost):
+    return total + lost if lost and lost - lost == 0 else total
 
 
 def matches(pattern, string):  # run as it is

@@ -101,9 +101,11 @@ def test_current_device():
         here = torch.cuda.current_device()
         with torch.cuda.device(here):
             y = x + torch.ones(3, device="cuda")
+        with torch.cuda.device(x.device), torch.cuda.device_of(y):
+            y = y * torch.cuda.current_device()
         return y * 2, here, torch.cuda.device_count() >= 1, torch.cuda.is_available()
 
-    same(function, tensor(3), breaks=None)
+    same(function, tensor(3))
 
 
 @needs_cuda

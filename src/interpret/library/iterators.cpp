@@ -6,11 +6,13 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/library/rows.h"
+#include "interpret/library/warnings.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
+#include "python/generators.h"
 #include "python/objects.h"
 #include "python/types.h"
 
@@ -171,6 +173,8 @@ Out generatorThrow(Tracer& t, const Args& args) {
   PyObject* what = args.values[1];
   PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
   if (graph::isStandIn(what) || graph::isStandIn(value)) return wrongArguments(t, "throw");
+  if (args.positional > 2 && kThrowsInParts != nullptr)
+    STATOR_FLOW(giveWarning(t, PyExc_DeprecationWarning, kThrowsInParts).flow());
   Ref<> exception = newRef(what);
   if (PyExceptionClass_Check(what)) {
     if (PyExceptionInstance_Check(value)) {

@@ -8,6 +8,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
+#include "interpret/library/sums.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
@@ -23,35 +24,6 @@
 namespace stator::interpret {
 
 namespace {
-
-Out sumCall(Tracer& t, const Args& args) {
-  if (args.positional < 1 || args.positional > 2) return wrongArguments(t, "sum");
-  PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
-  Ref<> total = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
-  if (PyGen_CheckExact(args.values[0]) && args.values.size() == (start != nullptr ? 2u : 1u)) {
-    // Each step of a generator from outside is a break: a function of ours has frames to go on from, and its sums are
-    // in graphs.
-    Args summed;
-    summed.values = {args.values[0], total.get()};
-    summed.positional = 2;
-    t.world.keep(total);
-    return inlineFunction(t, torchObject("stator.polyfills.functions.sum_over"), summed,
-                          Continuation::kPush);
-  }
-  STATOR_VALUE(iterator, iterate(t, args.values[0]));
-  if (PyUnicode_Check(total.get()) || PyBytes_Check(total.get()) || PyByteArray_Check(total.get()))
-    return t.raiseNew(
-        PyExc_TypeError,
-        PyUnicode_Check(total.get()) ? "sum() can't sum strings [use ''.join(seq) instead]"
-        : PyBytes_Check(total.get()) ? "sum() can't sum bytes [use b''.join(seq) instead]"
-                                     : "sum() can't sum bytearray [use b''.join(seq) instead]");
-  for (;;) {
-    STATOR_VALUE(item, next(t, iterator.get()));
-    if (!item) return total;
-    STATOR_VALUE(next, runEntered(t, binary(t, NB_ADD, total.get(), item.get())));
-    total = next;
-  }
-}
 
 Out quantifier(Tracer& t, const Args& args, bool stop_at) {
   NEED(1, "any");

@@ -1,5 +1,7 @@
 // warnings.warn: the filters are read in the trace, each of them guarded. What is no error is given to warnings when
 // the captured part has run, as of the line that warns; whether it is shown then, is for its registry to say.
+#include "interpret/library/warnings.h"
+
 #include "base/check.h"
 #include "interpret/calls/calls.h"
 #include "interpret/core/tables.h"
@@ -114,6 +116,15 @@ Out warn(Tracer& t, const Args& args) {
 }
 
 }  // namespace
+
+Out giveWarning(Tracer& t, PyObject* category, const char* text) {
+  Ref<> message = stealRef(PyUnicode_FromString(text));
+  if (!message) throw PythonError();
+  Args args;
+  args.values = {t.world.keep(std::move(message)), category};
+  args.positional = args.values.size();
+  return warn(t, args);
+}
 
 void registerWarnings() { registerHandler("_warnings.warn", warn); }
 

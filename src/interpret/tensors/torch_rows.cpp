@@ -16,6 +16,7 @@
 #include "python/opcode_numbers.h"
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
+#include "tensor/devices.h"
 
 #include <string_view>
 
@@ -30,6 +31,17 @@ Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
 
 // nn.Module._call_impl would leave out the hooks that are to be called after an error too.
 Out isCompiling(Tracer& t, const Args&) { return newRef(runsModuleCall(t) ? Py_False : Py_True); }
+
+// `with torch.cuda.device(i)`: gives the device that was current. One that stays is no change.
+Out exchangeDevice(Tracer& t, const Args& args) {
+  const bool one = args.values.size() == 1 && args.positional == 1 && PyLong_Check(args.values[0]);
+  const int64_t wanted = one ? PyLong_AsLongLong(args.values[0]) : -1;
+  if (one && wanted == -1 && !PyErr_Occurred()) return newRef(args.values[0]);
+  PyErr_Clear();
+  if (!one || wanted != tensor::currentDevice())
+    return t.breakWith(Reason::kCallsOutside, "sets the current device");
+  return newRef(args.values[0]);
+}
 
 Out isGradEnabled(Tracer& t, const Args&) {
   return newRef(t.torch.now().grad_enabled ? Py_True : Py_False);
@@ -298,6 +310,8 @@ void registerTorch() {
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state",
                            "torch._logging.warning_once"})
     registerHandler(path, returnNone);
+  for (const char* path : {"torch._C._cuda_exchangeDevice", "torch._C._cuda_maybeExchangeDevice"})
+    registerHandler(path, exchangeDevice);
   for (const char* path : {"torch.distributed.is_available",
                            "torch._C._len_torch_dispatch_stack",
                            "torch.device",
@@ -318,6 +332,7 @@ void registerTorch() {
                            "torch._C._is_autocast_available",
                            "torch._C._are_functorch_transforms_active",
                            "torch._C._nn._parse_to",
+                           "torch.cuda.current_device",
                            "torch.cuda.device_count",
                            "torch.cuda.is_bf16_supported",
                            "torch.cuda.is_available"}) {
