@@ -110,6 +110,7 @@ _programs: dict[str, Program] = {}
 
 
 def program(
+    *,
     min_ops: int | None = None,
     max_breaks: int | None = None,
     graphs: int | None = None,

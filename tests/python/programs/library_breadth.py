@@ -123,7 +123,7 @@ def thread_local_with_its_own_init():
     return Case(f, vec()).watching(local.__dict__, Local.started)
 
 
-@program
+@program()
 def thread_local_begun_inside():
     local = Local(2)
     Local.started.clear()

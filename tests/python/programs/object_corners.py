@@ -829,7 +829,7 @@ def weak_dict_entries_of_given_objects():
     return Case(f, vec(), a).then(forget, other).watching(counts)
 
 
-@program
+@program()
 def weak_dict_read_by_its_own_dict():
     class A:
         pass
