@@ -230,6 +230,7 @@ asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
 fuzz: build ## Differential fuzzers: 20,000 programs with fixed seeds, then HOURS=n of the one that learns, from its kept corpus
 	@$(PY) -m tests.fuzz.run --count $(or $(PROGRAMS),20000) --seed 0 --jobs 2 --break-every
 	@$(PY) -W ignore -m tests.fuzz.run --generator written --count $(or $(PROGRAMS),4000) --seed 0 --jobs 2 --break-every
+	@$(PY) -W ignore -m tests.fuzz.run --generator idioms --count $(or $(PROGRAMS),4000) --seed 0 --jobs 2 --break-every
 	@$(PY) -m tests.fuzz.changes --count $(or $(CHANGES),100000) --seed 0
 	@$(PY) -W ignore -m tests.fuzz.run --generator tensors --count $(or $(PROGRAMS),5000) --seed 0 --jobs 2 --break-every
 	@if [ -n "$(HOURS)" ]; then \

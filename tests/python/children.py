@@ -29,11 +29,13 @@ def environment(*more: str | os.PathLike[str], **variables: str) -> dict[str, st
 
 
 def answer_of(script: Path, place: Path, *options: str, **variables: str) -> Any:
-    """What a script says in its last line, as JSON, in a process that keeps what it compiles below `place`."""
-    environment = dict(os.environ, STATOR_STRICT="1", STATOR_CACHE="1", STATOR_CACHE_DIR=str(place / "stator"))
-    environment.update(TORCHINDUCTOR_CACHE_DIR=str(place / "inductor"), **variables)
-    environment.pop("STATOR_BREAK_EVERY", None)
+    """What a script says in its last line, as JSON, in a process that keeps what it compiles below `place`. It
+    imports what lies beside it."""
+    variables = {"STATOR_STRICT": "1", "STATOR_CACHE": "1", "STATOR_CACHE_DIR": str(place / "stator"), **variables}
+    variables["TORCHINDUCTOR_CACHE_DIR"] = str(place / "inductor")
+    within = environment(script.parent, **variables)
+    within.pop("STATOR_BREAK_EVERY", None)
     command = [sys.executable, "-W", "ignore", str(script), *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, env=within, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -391,7 +392,11 @@ def test_whole_with_gradients(function: Callable[..., Any], backend: str) -> Non
     assert len(graphs) == 1
 
 
-class Named:
+# A class of such values is of this metaclass before torch 2.12.
+OPAQUE = type if _torch_versions.VERSION >= (2, 12) else importlib.import_module("torch._opaque_base").OpaqueBaseMeta
+
+
+class Named(metaclass=OPAQUE):  # type: ignore[misc]
     """A value that an operator takes, of a class that torch is told of."""
 
     def __init__(self, name: str, more: tuple[int, ...] = ()) -> None:

@@ -494,14 +494,21 @@ def mesh():
     dist.destroy_process_group()
 
 
+def distributed(tensor, mesh, placements):
+    """Each rank takes its part of its own tensor: what the ranks of these tests send each other is not defined."""
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, mesh, placements, src_data_rank=None)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_distributed_inputs_and_parameters(backend, mesh):
-    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor import DTensor, Replicate, Shard
 
     layer = torch.nn.Linear(4, 8)
-    layer.weight = torch.nn.Parameter(distribute_tensor(layer.weight.detach(), mesh, [Shard(0)]))
-    layer.bias = torch.nn.Parameter(distribute_tensor(layer.bias.detach(), mesh, [Shard(0)]))
-    batch = distribute_tensor(torch.randn(6, 4), mesh, [Replicate()]).requires_grad_()
+    layer.weight = torch.nn.Parameter(distributed(layer.weight.detach(), mesh, [Shard(0)]))
+    layer.bias = torch.nn.Parameter(distributed(layer.bias.detach(), mesh, [Shard(0)]))
+    batch = distributed(torch.randn(6, 4), mesh, [Replicate()]).requires_grad_()
     compiled = stator.compile(layer, backend=backend, fullgraph=True)
     expected, got = layer(batch), compiled(batch)
     assert type(got) is DTensor and got.placements == expected.placements == (Shard(1),)
@@ -516,7 +523,7 @@ def test_distributed_inputs_and_parameters(backend, mesh):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_distributed_functions(backend, mesh):
-    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor import DTensor, Replicate, Shard
 
     def f(x, plain):
         y = x.redistribute(mesh, [Replicate()])
@@ -525,12 +532,12 @@ def test_distributed_functions(backend, mesh):
         assert mesh.ndim == 1 and x.device_mesh.size() == 2 and isinstance(x.placements[0], Shard)
         return y.to_local() + x.placements[0].dim, (made * 2).to_local(), y.full_tensor()
 
-    x = distribute_tensor(torch.randn(4, 4), mesh, [Shard(0)])
+    x = distributed(torch.randn(4, 4), mesh, [Shard(0)])
     check(f, x, torch.randn(2, 4), backend=backend)
 
 
 def test_distributed_guards(mesh):
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor import Replicate, Shard
 
     compiled = stator.compile(lambda x, to: (x * 2).redistribute(placements=[to]).to_local(), fullgraph=True)
 
@@ -540,12 +547,12 @@ def test_distributed_guards(mesh):
         return stator._core.stats()["captures"] - before
 
     whole = torch.randn(4, 4)
-    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 1
-    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 0
-    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 1
-    assert captures(distribute_tensor(whole, mesh, [Shard(1)]), Shard(0)) == 1
-    assert captures(distribute_tensor(whole, mesh, [Replicate()]), Shard(0)) == 1
-    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 0
+    assert captures(distributed(whole, mesh, [Shard(0)]), Replicate()) == 1
+    assert captures(distributed(whole, mesh, [Shard(0)]), Replicate()) == 0
+    assert captures(distributed(whole, mesh, [Shard(0)]), Shard(1)) == 1
+    assert captures(distributed(whole, mesh, [Shard(1)]), Shard(0)) == 1
+    assert captures(distributed(whole, mesh, [Replicate()]), Shard(0)) == 1
+    assert captures(distributed(whole, mesh, [Shard(0)]), Shard(1)) == 0
 
 
 # ---- handlers of the program's own, and memory that several inputs have
@@ -733,9 +740,9 @@ def test_nested_batches_share_a_graph(backend):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_distributed_batches_share_a_graph(backend, mesh):
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor import Replicate, Shard
 
-    w = distribute_tensor(torch.randn(8, 4), mesh, [Shard(0)]).requires_grad_()
+    w = distributed(torch.randn(8, 4), mesh, [Shard(0)]).requires_grad_()
 
     def f(x, w):
         return torch.nn.functional.linear(x, w).relu().to_local() * 2
@@ -743,7 +750,7 @@ def test_distributed_batches_share_a_graph(backend, mesh):
     compiled = stator.compile(f, backend=backend, fullgraph=True)
     made = []
     for rows in (4, 6, 10, 12):
-        x = distribute_tensor(torch.randn(rows, 4), mesh, [Replicate()])
+        x = distributed(torch.randn(rows, 4), mesh, [Replicate()])
         made.append(captures_of(f, compiled, x, w))
         same(*(torch.autograd.grad(run(x, w).sum(), w) for run in (compiled, f)))
     assert made == [1, 1, 0, 0]

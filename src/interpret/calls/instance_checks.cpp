@@ -185,6 +185,7 @@ Out typesSubclassCheck(Tracer& t, const Args& args) {
 
 void registerInstanceChecks() {
   registerHandler("builtins.type.__instancecheck__", typesInstanceCheck);
+  allowSymbols("builtins.type.__instancecheck__");
   registerHandler("builtins.type.__subclasscheck__", typesSubclassCheck);
 }
 
