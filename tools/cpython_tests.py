@@ -43,8 +43,10 @@ from pathlib import Path
 from typing import Any
 
 import test
-from outcomes import Causes, Record, fails
 from test import support
+
+sys.path.append(str(Path(__file__).resolve().parent))
+from outcomes import Causes, Record, fails
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path(

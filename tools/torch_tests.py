@@ -38,6 +38,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parent))
 from outcomes import Causes, Record, fails
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -400,7 +401,9 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=0, help="stop after so many seconds; the next run goes on")
     parser.add_argument("--brief", action="store_true", help="one line for each file")
     options = parser.parse_args()
-    sys.path[:] = [str(ROOT)] + [path for path in sys.path if path != str(ROOT / "tools")]
+    sys.path[:] = [path for path in sys.path if path != str(ROOT / "tools")]
+    if not sys.flags.safe_path:  # else PYTHONPATH begins with the package of a pair of versions
+        sys.path.insert(0, str(ROOT))
     import torch
     import torch.testing._internal.common_device_type  # what nearly every file imports
 

@@ -31,7 +31,8 @@
 #include "tensor/torch_function.h"
 
 #include <algorithm>
-#include <sstream>
+#include <charconv>
+#include <optional>
 #include <unordered_set>
 
 namespace stator::runtime {
@@ -332,30 +333,44 @@ std::unique_ptr<Entry> withoutBackend(const Attempt& now, const std::vector<Ref<
   return captureWithOtherFloats(now, examples);
 }
 
-// "input 3" or "input 3 >= 0.0": what stator/_symbols.py says of a float. False: it has no value before the call.
+// "input 3" or "input 3 >= 0.0": what stator/_symbols.py says of a float.
+struct FloatCondition {
+  size_t position = 0;
+  std::optional<int> operation;  // Py_LT and its like
+  double constant = 0;
+};
+
+FloatCondition parseFloatCondition(const std::string& text) {
+  static const std::pair<std::string_view, int> operations[] = {{" < ", Py_LT},  {" <= ", Py_LE},
+                                                                {" == ", Py_EQ}, {" != ", Py_NE},
+                                                                {" > ", Py_GT},  {" >= ", Py_GE}};
+  FloatCondition said;
+  const char* end = text.data() + text.size();
+  const char* at = std::from_chars(text.data() + 6, end, said.position).ptr;
+  for (const auto& [name, number] : operations) {
+    if (!std::string_view(at, end).starts_with(name)) continue;
+    said.operation = number;
+    at = std::from_chars(at + name.size(), end, said.constant).ptr;
+  }
+  STATOR_CHECK(at == end, "a condition of the backend: " + text);
+  return said;
+}
+
+// False: the float has no value before the call.
 bool addFloatCondition(const std::string& text, const Entry& entry,
                        const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
-  static const std::pair<std::string_view, int> operations[] = {
-      {"<", Py_LT}, {"<=", Py_LE}, {"==", Py_EQ}, {"!=", Py_NE}, {">", Py_GT}, {">=", Py_GE}};
-  std::istringstream words(text.substr(6));
-  size_t position = 0;
-  std::string operation;
-  double constant = 0;
-  words >> position;
-  const bool compares = static_cast<bool>(words >> operation >> constant);
-  const sources::Source* source = entry.inputs[position];
-  Ref<> value = examples[position];
+  const FloatCondition said = parseFloatCondition(text);
+  const sources::Source* source = entry.inputs[said.position];
+  Ref<> value = examples[said.position];
   if (source->kind == sources::SourceKind::kFloatTensor) {
     source = source->base;
     value = stealRef(PyObject_CallMethod(value.get(), "item", nullptr));
   }
   if (source->kind == sources::SourceKind::kDrawn) return false;
-  if (!compares) {
+  if (said.operation) {
+    guards.relations.floats.push_back({source, *said.operation, said.constant, true});
+  } else {
     guards.add(guards::Guard{guards::GuardKind::kEquals, source, nullptr, std::move(value)});
-    return true;
-  }
-  for (const auto& [name, number] : operations) {
-    if (name == operation) guards.relations.floats.push_back({source, number, constant, true});
   }
   return true;
 }

@@ -7,8 +7,6 @@
 #include "runtime/compiled_function.h"
 #include "runtime/learned.h"
 
-#include <sstream>
-
 namespace stator::runtime {
 
 namespace {

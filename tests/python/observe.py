@@ -14,6 +14,7 @@ import enum
 import functools
 import gc
 import hashlib
+import importlib.util
 import inspect
 import io
 import itertools
@@ -71,8 +72,16 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 _HIDDEN_FILES = {os.path.join(_HERE, name) for name in ("observe.py", "differential.py", "frontends.py")}
+
+
+def _packages(name: str) -> list[str]:
+    """The folders of a package, wherever it was built, without an import: the front end may be another one."""
+    spec = importlib.util.find_spec(name)
+    return list(spec.submodule_search_locations or ()) if spec is not None else []
+
+
 _HIDDEN_FOLDERS = (
-    os.path.join(os.path.dirname(os.path.dirname(_HERE)), "stator") + os.sep,
+    *(os.path.join(folder, "") for folder in _packages("stator")),
     os.path.join(_TORCH, "_dynamo") + os.sep,
     os.path.join(_TORCH, "_functorch", "_aot_autograd") + os.sep,
 )
