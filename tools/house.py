@@ -60,6 +60,8 @@ def functions(path):
             start, name = number, found[1]
         if start is not None and line.endswith(";") and not line.startswith((" ", "}")):
             start = None
+        if number == start and line.endswith("}"):  # all of it in one line
+            start = None
         if start is not None and line == "}":
             yield name, number - start + 1
             start = None
