@@ -184,7 +184,7 @@ def sum_over(generator, total):
             whole = total + item
             lost += (total - whole) + item if abs(total) >= abs(item) else (item - whole) + total
             total = whole
-        elif ints and (kind is int or kind is bool) or floats and kind is int:
+        elif (ints and (kind is int or kind is bool)) or (floats and kind is int):
             total = total + item
         else:
             total = with_rest(total, lost) + item
