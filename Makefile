@@ -205,8 +205,6 @@ test-debug: build ## The minifier on graphs of 300 calls, each fault at each sta
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
-# stator is imported before the checkout, with another build in it, comes into the path.
-SANITIZED_PYTEST := import sys, stator, pytest; assert stator._build_info.SANITIZED; sys.exit(pytest.main(sys.argv[1:]))
 .PHONY: asan
 asan: PLACED = -DSTATOR_PACKAGE_DIR=$(CURDIR)/$(BUILDS)/asan/package/stator
 asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
@@ -215,15 +213,12 @@ asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
 	@$(call CONFIGURE,asan)
 	@$(CMAKE) --build $(BUILDS)/asan -j $(JOBS) --target all stator_cpp_tests
 	$(call say,tests (asan))
-	@export PYTHONPATH=$(CURDIR)/$(BUILDS)/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc STATOR_STRICT=1; \
+	@export PYTHONPATH=$(CURDIR)/$(BUILDS)/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc STATOR_STRICT=1 STATOR_TEST_SANITIZED=1; \
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)"; \
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \
 	GTEST_BRIEF=1 $(PY) tools/cpp_tests.py $(BUILDS)/asan; \
-	failed=0; for file in tests/python/test_*.py; do \
-	  printf '%s\n' $$file; $(PY) -c '$(SANITIZED_PYTEST)' -q --no-header -p no:cacheprovider -m 'not slow' $$file || failed=1; \
-	done; [ $$failed = 0 ]; \
-	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
+	$(PY) tools/run_tests.py --jobs $(JOBS) --quick --breaks 1
 
 # The build that counts blocks lies beside the checkout's own; the fuzzer that learns is to find it first.
 .PHONY: fuzz

@@ -1,5 +1,5 @@
 """Runs test files side by side, each in a process of its own: tools/run_tests.py [--jobs n] [--breaks MODE ...] [--only
-plain|breaks] [FILE ...].
+plain|breaks] [--quick] [FILE ...].
 
 Files that took longest last time start first; times are CPU seconds, in build/test_times.json. A file that fails shows
 its whole output at once, and is named again at the end. torch and pytest are imported once, here: each process is a
@@ -36,7 +36,7 @@ def jobs_of(options):
 class Run:
     """One file's tests, in a process that has begun."""
 
-    def __init__(self, job):
+    def __init__(self, job, quick):
         self.name, file, mode = job
         self.begin = time.monotonic()
         self.output = os.memfd_create(self.name)
@@ -50,6 +50,7 @@ class Run:
             arguments = ["-q", "--no-header", file]
             if mode is not None:
                 os.environ["STATOR_BREAK_EVERY"] = mode
+            if quick or mode is not None:
                 arguments += ["-m", "not slow"]
             sys.exit(pytest.main(arguments))
 
@@ -62,12 +63,12 @@ class Run:
         return os.waitstatus_to_exitcode(status), text, time.monotonic() - self.begin, cpu
 
 
-def each_ended(jobs, at_once):
+def each_ended(jobs, at_once, quick):
     """(name, exit status, output, seconds, CPU seconds) of each job, as they end."""
     waiting, running = list(reversed(jobs)), {}
     while waiting or running:
         while waiting and len(running) < at_once:
-            started = Run(waiting.pop())
+            started = Run(waiting.pop(), quick)
             running[started.pid] = started
         pid, status, usage = os.wait4(-1, 0)
         run = running.pop(pid)
@@ -86,6 +87,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--breaks", nargs="*", default=["1", "7", "random:1"])
     parser.add_argument("--only", choices=["plain", "breaks"])
+    parser.add_argument("--quick", action="store_true", help="leave out what is marked as slow")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
 
@@ -94,7 +96,7 @@ def main():
     jobs = sorted(jobs_of(options), key=lambda job: -times.get(job[0], 1000 + (ROOT / job[1]).stat().st_size))
     failed, total = [], 0.0
     os.chdir(ROOT)
-    for count, (name, status, output, seconds, cpu) in enumerate(each_ended(jobs, options.jobs), 1):
+    for count, (name, status, output, seconds, cpu) in enumerate(each_ended(jobs, options.jobs, options.quick), 1):
         times[name] = cpu  # what others do on the machine does not change it
         total += cpu
         summary = re.sub(r" in [0-9.]+s.*", "", output.strip().rsplit("\n", 1)[-1])

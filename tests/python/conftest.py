@@ -11,6 +11,9 @@ import torch  # noqa: E402
 
 import stator  # noqa: E402
 
+# `make asan` sets it: its tests are to run in its build and no other.
+assert stator._build_info.SANITIZED or "STATOR_TEST_SANITIZED" not in os.environ, stator.__file__
+
 
 def pytest_addoption(parser):
     parser.addoption("--update", action="store_true", help="rewrite the expectations of tests/capture/")
