@@ -20,7 +20,10 @@ enum Effect : uint16_t {
   kHandled = 1 << 5,   // changes the exception being handled
   kPrologue = 1 << 6,  // occurs only before the first RESUME
   kCallUnit = 1 << 7,  // goes together with the CALL that follows
-  kPopsOnly = 1 << 8,  // looks at nothing on the stack but what it pops
+  // What it looks at on the stack besides what it pops: the value under that, the one oparg deep under it, or any.
+  kLooksAtTop = 1 << 8,
+  kLooksAtOparg = 1 << 9,
+  kLooksAround = 1 << 10,
 };
 
 struct OpcodeRow {

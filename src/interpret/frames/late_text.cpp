@@ -25,20 +25,9 @@ namespace {
 
 // Of straight code, whose reach into the stack is what it pops.
 bool isStraight(const bytecode::Instr& instr) {
-  switch (instr.opcode) {
-    case FORMAT_VALUE:
-    case BUILD_STRING:
-    case BUILD_SLICE:
-    case BUILD_TUPLE:
-    case KW_NAMES:
-    case PRECALL:
-    case CALL:
-      return true;
-    default:
-      return bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly) &&
-             !bytecode::hasEffect(instr.opcode, bytecode::kJumps) &&
-             !bytecode::hasEffect(instr.opcode, bytecode::kLeaves);
-  }
+  using namespace bytecode;
+  constexpr int other = kJumps | kLeaves | kHandled | kLooksAtTop | kLooksAtOparg | kLooksAround;
+  return (opcodeRow(instr.opcode).effects & other) == 0;
 }
 
 // The stack from FORMAT_VALUE on: where the text is in it.

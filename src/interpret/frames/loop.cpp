@@ -29,39 +29,40 @@ std::array<handlers::Handler, 256> makeTable() {
   return table;
 }
 
-// The values on the stack at the entry get their sources and guards when an instruction takes them, not before.
+// A value that lay on the stack at the entry gets its source and its guards when an instruction takes it, not before.
+Flow readFromStack(Tracer& tracer, SymbolicFrame& frame, size_t at, bool moves) {
+  if (frame.stack[at].get() != unreadMarker()) return Flow::kOk;
+  PyObject* outside = tracer.world.roots().stack[at];
+  if (!moves && dropRunsUserCode(tracer, outside))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  STATOR_VALUE(value, fromOutside(tracer, outside,
+                                  tracer.world.root(SourceKind::kStack, static_cast<int64_t>(at))));
+  frame.stack[at] = std::move(value);
+  return Flow::kOk;
+}
+
 Flow readStack(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr) {
-  size_t depth = frame.stack.size();
-  size_t wanted = depth;
-  switch (instr.opcode) {
-    case KW_NAMES:
-    case PRECALL:
-    case CALL: {
-      const bytecode::Instr& call = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
-      wanted = static_cast<size_t>(call.oparg) + 2;
-      break;
-    }
-    case FOR_ITER:
-      wanted = 1;
-      break;
-    default:
-      if (bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly))
-        wanted = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
-      break;
+  const bytecode::Instr& taker = bytecode::hasEffect(instr.opcode, bytecode::kCallUnit)
+                                     ? frame.code->instrs()[static_cast<size_t>(callIndex(frame))]
+                                     : instr;
+  const size_t depth = frame.stack.size();
+  size_t pops = depth;
+  if (!bytecode::hasEffect(taker.opcode, bytecode::kLooksAround))
+    pops = static_cast<size_t>(bytecode::stackPops(taker.opcode, taker.oparg, false));
+  pops = std::min(pops, depth);
+  const bool moves = instr.opcode == STORE_FAST || instr.opcode == STORE_FAST_LOAD_FAST ||
+                     instr.opcode == STORE_FAST_STORE_FAST;
+  for (size_t i = depth; i-- > depth - pops;)
+    if (Flow flow = readFromStack(tracer, frame, i, moves); flow != Flow::kOk) return flow;
+  frame.lazy_stack = std::min(frame.lazy_stack, depth - pops);
+  for (size_t under : {bytecode::hasEffect(taker.opcode, bytecode::kLooksAtTop) ? size_t{1} : 0,
+                       bytecode::hasEffect(taker.opcode, bytecode::kLooksAtOparg)
+                           ? static_cast<size_t>(taker.oparg)
+                           : 0}) {
+    if (under == 0 || pops + under > depth) continue;
+    if (Flow flow = readFromStack(tracer, frame, depth - pops - under, moves); flow != Flow::kOk)
+      return flow;
   }
-  const bool stores = instr.opcode == STORE_FAST || instr.opcode == STORE_FAST_LOAD_FAST ||
-                      instr.opcode == STORE_FAST_STORE_FAST;
-  for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
-    if (frame.stack[i].get() != unreadMarker()) continue;
-    if (!stores && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
-      return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
-    }
-    STATOR_VALUE(value,
-                 fromOutside(tracer, tracer.world.roots().stack[i],
-                             tracer.world.root(SourceKind::kStack, static_cast<int64_t>(i))));
-    frame.stack[i] = std::move(value);
-  }
-  frame.lazy_stack = std::min(frame.lazy_stack, depth - std::min(wanted, depth));
   return Flow::kOk;
 }
 
