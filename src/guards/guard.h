@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/ref.h"
+#include "guards/float_relation.h"
 #include "sources/source.h"
 #include "symbolic/expr.h"
 #include "tensor/tensor_guard.h"
@@ -54,20 +55,13 @@ struct Guard {
   std::vector<TypeLookup> names;
 };
 
-// What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a
-// source.
+// What has to hold between sizes, ints and floats that are no constants: conditions over symbols, of which each is read
+// from a source.
 struct Relations {
   // null: known only when the graph runs, in no condition
   std::vector<const sources::Source*> symbols;
   std::vector<const symbolic::Expr*> conditions;
-  // Floats that are inputs of the graph: what a comparison with a constant has to give.
-  struct FloatCondition {
-    const sources::Source* source;
-    int operation;  // Py_LT ...
-    double constant;
-    bool expected;
-  };
-  std::vector<FloatCondition> floats;
+  std::vector<FloatRelation> floats;
   bool empty() const { return symbols.empty() && floats.empty(); }
 };
 

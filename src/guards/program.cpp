@@ -10,6 +10,8 @@
 #include "guards/replay.h"
 #include "tensor/torch_function.h"
 
+#include <array>
+
 namespace stator::guards {
 
 namespace {
@@ -19,31 +21,6 @@ const bool kTensorPartsGiven = [] {
   sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode, tensor::ofFloat});
   return true;
 }();
-
-bool holds(const Relations::FloatCondition& condition, double value) {
-  bool result = false;
-  switch (condition.operation) {
-    case Py_LT:
-      result = value < condition.constant;
-      break;
-    case Py_LE:
-      result = value <= condition.constant;
-      break;
-    case Py_EQ:
-      result = value == condition.constant;
-      break;
-    case Py_NE:
-      result = value != condition.constant;
-      break;
-    case Py_GT:
-      result = value > condition.constant;
-      break;
-    default:
-      result = value >= condition.constant;
-  }
-  // Not a number is another program: nothing that was decided holds for it.
-  return result == condition.expected && value == value;
-}
 
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
 STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
@@ -68,23 +45,20 @@ STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const
     if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1)
       return static_cast<int>(i);
   }
+  std::array<double, FloatRelation::kLongest> floats{};
   for (size_t i = 0; i < relations.floats.size(); ++i) {
-    const Relations::FloatCondition& condition = relations.floats[i];
-    PyObject* value = registers[program.wanted_registers[at++]];
-    if (isInstanceDict(value) || !PyFloat_CheckExact(value) ||
-        !holds(condition, PyFloat_AS_DOUBLE(value)))
+    size_t count = 0;
+    bool all = true;
+    for (const FloatTerm& term : relations.floats[i].terms) {
+      if (term.source == nullptr) continue;
+      PyObject* value = registers[program.wanted_registers[at++]];
+      all = all && !isInstanceDict(value) && PyFloat_CheckExact(value);
+      if (all) floats[count++] = PyFloat_AS_DOUBLE(value);
+    }
+    if (!all || !relations.floats[i].holds(floats.data(), symbols.data(), symbols.size()))
       return static_cast<int>(relations.conditions.size() + i);
   }
   return -1;
-}
-
-std::string floatText(const Relations::FloatCondition& condition, PyCodeObject* code) {
-  static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
-  Ref<> constant = stealRef(PyFloat_FromDouble(condition.constant));
-  Ref<> spelled = constant ? stealRef(PyObject_Repr(constant.get())) : Ref<>();
-  const std::string text = sources::print(*condition.source, code) + " " +
-                           signs[condition.operation] + " " + (spelled ? utf8(spelled.get()) : "?");
-  return condition.expected ? text : "not " + text;
 }
 
 std::string symbolName(int64_t number, const void* context) {
@@ -186,8 +160,9 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   for (const sources::Source* symbol : impl_->relations.symbols) {
     if (symbol != nullptr) impl_->wanted.push_back(symbol);
   }
-  for (const Relations::FloatCondition& condition : impl_->relations.floats)
-    impl_->wanted.push_back(condition.source);
+  for (const FloatRelation& relation : impl_->relations.floats)
+    for (const FloatTerm& term : relation.terms)
+      if (term.source != nullptr) impl_->wanted.push_back(term.source);
   compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
@@ -292,10 +267,9 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
         program.relations.empty() ? -1 : failedRelation(program, machine.r, symbols);
     if (relation < 0) return "";
     if (static_cast<size_t>(relation) >= program.relations.conditions.size()) {
-      const Relations::FloatCondition& failed_float =
-          program.relations
-              .floats[static_cast<size_t>(relation) - program.relations.conditions.size()];
-      return floatText(failed_float, roots.code) + " does not hold";
+      const size_t at = static_cast<size_t>(relation) - program.relations.conditions.size();
+      return program.relations.floats[at].text(program.relations.symbols, roots.code) +
+             " does not hold";
     }
     const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
     std::string text = relationText(program.relations, condition, roots.code) + " does not hold: ";
@@ -336,8 +310,8 @@ std::string GuardProgram::text(PyCodeObject* code) const {
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
   for (const symbolic::Expr* condition : impl_->relations.conditions)
     text += relationText(impl_->relations, condition, code) + "\n";
-  for (const Relations::FloatCondition& condition : impl_->relations.floats)
-    text += floatText(condition, code) + "\n";
+  for (const FloatRelation& relation : impl_->relations.floats)
+    text += relation.text(impl_->relations.symbols, code) + "\n";
   return text;
 }
 
@@ -346,8 +320,9 @@ std::string GuardProgram::symbolText(PyCodeObject* code) const {
   for (const sources::Source* symbol : impl_->relations.symbols) {
     if (symbol != nullptr) text += sources::print(*symbol, code) + "\n";
   }
-  for (const Relations::FloatCondition& condition : impl_->relations.floats)
-    text += sources::print(*condition.source, code) + "\n";
+  for (const FloatRelation& relation : impl_->relations.floats)
+    for (const FloatTerm& term : relation.terms)
+      if (term.source != nullptr) text += sources::print(*term.source, code) + "\n";
   return text;
 }
 

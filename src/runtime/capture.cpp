@@ -368,7 +368,8 @@ bool addFloatCondition(const std::string& text, const Entry& entry,
   }
   if (source->kind == sources::SourceKind::kDrawn) return false;
   if (said.operation) {
-    guards.relations.floats.push_back({source, *said.operation, said.constant, true});
+    guards.relations.floats.push_back(
+        guards::relationOf(source, *said.operation, said.constant, true));
   } else {
     guards.add(guards::Guard{guards::GuardKind::kEquals, source, nullptr, std::move(value)});
   }

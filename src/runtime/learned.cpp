@@ -219,8 +219,8 @@ void remember(Cache& cache, PyCodeObject* code, int offset, const guards::Relati
     look(symbol);
     if (symbol != nullptr) look(symbol->base);  // the tensor of a size, the tuple of an item
   }
-  for (const guards::Relations::FloatCondition& condition : relations.floats)
-    look(condition.source);
+  for (const guards::FloatRelation& relation : relations.floats)
+    for (const guards::FloatTerm& term : relation.terms) look(term.source);
   Learned& learned = learnedOf(cache, code);
   Learned::Items all = learned.items;
   Learned::merge(all, found);

@@ -51,6 +51,7 @@ bool initSymIntType() {
   scalar.tp_as_number = &number_methods;
   scalar.tp_dealloc = [](PyObject* self) {
     clearField(asSymScalar(self)->stand_in);
+    clearField(asSymScalar(self)->formula);
     Py_TYPE(self)->tp_free(self);
   };
   scalar.tp_repr = scalar.tp_str = one;
@@ -95,6 +96,20 @@ Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in) {
   if (!made) throw PythonError();
   asSymScalar(made.get())->of = of;
   asSymScalar(made.get())->stand_in = stand_in.release();
+  return made;
+}
+
+Ref<> makeFormula(Ref<> formula) {
+  constexpr int deepest = 500;  // what walks and frees formulas recurses
+  int depth = 1;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(formula.get()); ++i) {
+    PyObject* operand = PyTuple_GET_ITEM(formula.get(), i);
+    if (isSymScalar(operand)) depth = std::max(depth, asSymScalar(operand)->formula_depth + 1);
+  }
+  if (depth > deepest) return Ref<>();
+  Ref<> made = makeScalar(&PyFloat_Type, Ref<>());
+  asSymScalar(made.get())->formula = formula.release();
+  asSymScalar(made.get())->formula_depth = depth;
   return made;
 }
 

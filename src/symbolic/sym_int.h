@@ -18,9 +18,12 @@ struct SymInt {
 struct SymScalar {
   PyObject_HEAD
   PyTypeObject* of;  // float or bool
-  // of its node in the graph; null: an input that the graph does not have yet
+  // of its node in the graph; null: an input, or a number computed from inputs, that the graph does not have yet
   PyObject* stand_in;
   const void* source;  // of an input: where it is read
+  // (function, operand, ...): how a plan computes it behind the graph, from inputs and plain numbers; or null
+  PyObject* formula;
+  int formula_depth;
   double hint;         // the value now, if `backed`
   bool backed;
   const Expr* condition;  // of a bool that says something about symbolic ints, or null
@@ -32,6 +35,8 @@ inline bool isSymScalar(PyObject* object) {
 }
 inline SymScalar* asSymScalar(PyObject* object) { return reinterpret_cast<SymScalar*>(object); }
 Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in);  // without a value. Throws PythonError.
+// A float by a formula of bounded depth; null: the operands' are too deep for one more.
+Ref<> makeFormula(Ref<> formula);
 
 extern PyTypeObject SymIntType;
 inline bool isSymInt(PyObject* object) {

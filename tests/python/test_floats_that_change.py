@@ -161,3 +161,129 @@ def test_settings(graphs):
     stator.config.specialize_float = True
     compared(scaled, "aot_eager", [(torch.randn(3, 4), torch.randn(4, 4), 1.0 + n / 8) for n in range(3)])
     assert len(graphs) == 3
+
+
+def trained(net, optimizer, batches):
+    """A loop as programs write it: the loss is read in each step, summed and averaged."""
+    history, best = [], math.inf
+    for _ in range(3):
+        total, seen, smooth = 0.0, 0, 0.0
+        for x, y in batches:
+            optimizer.zero_grad()
+            out = net(x)
+            loss = torch.nn.functional.mse_loss(out, y)
+            loss.backward()
+            optimizer.step()
+            value = loss.item()
+            total += value * x.size(0)
+            seen += x.size(0)
+            smooth = 0.9 * smooth + (1 - 0.9) * -value
+        best = min(best, total / seen)
+        history.append({"loss": total / seen, "smooth": smooth, "halves": (total / 2, -total)})
+    return history, best
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_python_alone_computes_with(backend):
+    """What is read from the losses is in no graph, so no value of it is a program of its own."""
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+        batches = [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(12)]
+        before = dict(stator._core.stats())
+        function = stator.compile(trained, backend=backend) if compiled else trained
+        history, best = function(net, optimizer, batches)
+        results.append((history, best, [p.detach() for p in net.parameters()]))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+    after = stator._core.stats()
+    assert after["fallbacks"] == before["fallbacks"]
+    assert after["graph_calls"] - before["graph_calls"] >= 3 * 12
+    if stator.config.break_every == "0":
+        assert after["graphs"] - before["graphs"] <= 12
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_sum_of_floats_in_a_graph_and_behind_it(backend, graphs):
+    """A formula that an operation takes, that is given out, compared, and negated."""
+
+    def function(x, a, b):
+        c = (a + b) * 2 - a / 4
+        for _ in range(5):
+            c = c + c * 0.5
+        if c > 1e6:
+            return x, c
+        return x * c + b, c, -c, (c, [a + 1])
+
+    compared(function, backend, [(torch.randn(3), 1.0 + n / 8, 2.0 - n / 4) for n in range(6)])
+    assert len(graphs) <= 7
+
+
+def test_a_long_sum_of_floats():
+    """Formulas have an end: what is longer is computed in the graph."""
+
+    def function(x, a, count):
+        total = a
+        for _ in range(count):
+            total = total + a * 0.5
+        return x + 1, total
+
+    compiled = stator.compile(function, backend="eager")
+    for a in (1.0, 1.5, 2.25):
+        torch.testing.assert_close(compiled(torch.ones(2), a, 1500), function(torch.ones(2), a, 1500), rtol=0, atol=0)
+
+
+def stopped_early(net, optimizer, x, y, rounds):
+    best, waited, history = math.inf, 0, []
+    for number in range(rounds):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        value = loss.item()
+        history.append(value)
+        if value < best - 0.001 * (number + 1):
+            best, waited = value, 0
+        elif value == best or -value > best / 2 + 1:
+            waited += 2
+        else:
+            waited += 1
+        if waited > 4:
+            break
+    return history, best, waited
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:2])
+def test_comparisons_of_floats_with_each_other(backend):
+    """What was found out about two numbers is guarded, and not the numbers."""
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+        x = torch.randn(8, 4)
+        before = dict(stator._core.stats())
+        function = stator.compile(stopped_early, backend=backend) if compiled else stopped_early
+        results.append(function(net, optimizer, x, x.sum(1, keepdim=True), 40))
+    assert len(results[0][0]) > 15
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+    assert stator._core.stats()["fallbacks"] == before["fallbacks"]
+
+
+def test_each_side_of_a_comparison_of_floats():
+    """The same entry serves no pair of numbers that the program takes another way with."""
+
+    def function(x, a, b, n):
+        if a * 2 - b / n >= -(b + a) * 0.5:
+            return x + 1, a - b
+        return x - 1, a + b
+
+    compiled = stator.compile(function, backend="eager")
+    x = torch.ones(2)
+    numbers = [0.0, -0.0, 1.5, -1.5, 1e308, -1e308, math.inf, -math.inf, math.nan, 3.0, 1e-320]
+    for a in numbers:
+        for b in numbers:
+            for n in (1, 2, -3):
+                torch.testing.assert_close(compiled(x, a, b, n), function(x, a, b, n), rtol=0, atol=0, equal_nan=True)
+    assert stator._core.stats()["captures"] >= 2

@@ -173,10 +173,15 @@ def of_a_quotient(x):
     return x + 1 if x.size(0) / 2 > 4.3 else x - 1
 
 
-@pytest.mark.parametrize("function", [looped, text, in_a_set, as_key, of_a_quotient], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [looped, text, in_a_set, as_key], ids=lambda f: f.__name__)
 def test_the_number_itself_is_guarded(function):
     """An entry for each size; a size that was there is served by its own."""
     assert counted(function, batches(8, 9, 12, 9, 8, 12)) == [1, 1, 1, 0, 0, 0]
+
+
+def test_what_a_quotient_is_compared_with_is_guarded():
+    """And not the size that it is made of."""
+    assert counted(of_a_quotient, batches(8, 9, 12, 6, 8, 12, 7)) == [1, 1, 0, 1, 0, 0, 0]
 
 
 def test_dividing_by_what_may_be_zero():

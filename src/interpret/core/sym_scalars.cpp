@@ -1,10 +1,13 @@
 // Floats and bools that the graph computes: a float from outside that changed, and what item() reads from a tensor
-// where config.capture_scalar_outputs asks for it. Arithmetic on them becomes nodes of the graph. A float from outside
-// has a value now: a comparison with a constant is decided by it and guarded, and whoever needs the number gets it,
-// guarded (concreteScalar). What is read from a tensor has none: a program that needs it to go on breaks there.
+// where config.capture_scalar_outputs asks for it. Arithmetic on what was read becomes nodes of the graph; sums and
+// products of numbers from outside are a formula, which is in the graph only if an operation of the graph takes it. A
+// float from outside has a value now: a comparison with a constant is decided by it and guarded, and whoever needs the
+// number gets it, guarded (concreteScalar). What is read from a tensor has none: a program that needs it to go on breaks there.
 #include "interpret/core/sym_scalars.h"
 
 #include "base/check.h"
+#include "base/fields.h"
+#include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbol_nodes.h"
@@ -13,10 +16,12 @@
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 namespace stator::interpret {
 
@@ -59,15 +64,29 @@ Ref<> scalarStandIn(Tracer& t, graph::Node* node, PyTypeObject* type) {
   return made;
 }
 
-Ref<> addNode(Tracer& t, const char* function, std::vector<Ref<>> operands, PyTypeObject* type) {
+Ref<> addNode(Tracer& t, PyObject* function, std::vector<Ref<>> operands, PyTypeObject* type) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
   for (size_t i = 0; i < operands.size(); ++i)
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
   return scalarStandIn(
-      t,
-      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(operatorFunction(function)),
-                                 tuple, Ref<>()),
+      t, t.graphs.current().addCall(graph::Op::kCallFunction, newRef(function), tuple, Ref<>()),
       type);
+}
+
+bool isPlanned(PyObject* value) {
+  return !isSymScalar(value) || asSymScalar(value)->source != nullptr ||
+         asSymScalar(value)->formula != nullptr;
+}
+
+// A formula instead of a node, for what has a value now and raises for no numbers that may come. Null: it takes a node.
+Ref<> deferred(PyObject* function, std::initializer_list<PyObject*> operands) {
+  if (forExport() || !std::all_of(operands.begin(), operands.end(), isPlanned)) return Ref<>();
+  Ref<> formula = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size()) + 1));
+  if (!formula) throw PythonError();
+  PyTuple_SET_ITEM(formula.get(), 0, Py_NewRef(function));
+  Py_ssize_t at = 1;
+  for (PyObject* operand : operands) PyTuple_SET_ITEM(formula.get(), at++, Py_NewRef(operand));
+  return symbolic::makeFormula(std::move(formula));
 }
 
 Ref<> withHint(Ref<> scalar, PyObject* value) {
@@ -98,6 +117,18 @@ void pin(Tracer& t, graph::Node* node, std::vector<graph::Node*>& seen) {
   graph::forEachStandIn(node->args.get(), [&](graph::StandIn* used) { pin(t, used->node, seen); });
 }
 
+void pinFormula(Tracer& t, PyObject* operand, std::unordered_set<PyObject*>& seen) {
+  if (symbolic::isSymInt(operand)) symbolic::dimOf(operand).value();
+  if (!isSymScalar(operand) || !seen.insert(operand).second) return;
+  const SymScalar* scalar = asSymScalar(operand);
+  if (scalar->formula == nullptr) {
+    concreteScalar(t, operand);
+    return;
+  }
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(scalar->formula); ++i)
+    pinFormula(t, PyTuple_GET_ITEM(scalar->formula, i), seen);
+}
+
 }  // namespace
 
 Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
@@ -115,7 +146,7 @@ Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
       Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyFloat_Type))});
   // Not a number is another program.
   tracer.world.guards().relations.floats.push_back(
-      {source, Py_NE, std::numeric_limits<double>::quiet_NaN(), true});
+      guards::relationOf(source, Py_NE, std::numeric_limits<double>::quiet_NaN(), true));
   Ref<> made = withHint(symbolic::makeScalar(&PyFloat_Type, Ref<>()), raw);
   asSymScalar(made.get())->source = source;
   tracer.sizes.noteScalar();
@@ -151,8 +182,26 @@ Ref<> floatInput(Tracer& tracer, const Source* source, PyObject* seen) {
                        &PyFloat_Type);
 }
 
+namespace {
+Ref<> formulaNode(Tracer& tracer, SymScalar* scalar) {
+  needStack();
+  // One that was computed inside of a function that the graph calls is computed once more outside.
+  if (scalar->stand_in != nullptr &&
+      tracer.graphs.reachable(graph::asStandIn(scalar->stand_in)->node))
+    return newRef(scalar->stand_in);
+  std::vector<Ref<>> operands;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(scalar->formula); ++i)
+    operands.push_back(lowered(tracer, PyTuple_GET_ITEM(scalar->formula, i)));
+  Ref<> made =
+      addNode(tracer, PyTuple_GET_ITEM(scalar->formula, 0), std::move(operands), &PyFloat_Type);
+  setField(scalar->stand_in, newRef(made.get()));
+  return made;
+}
+}  // namespace
+
 Ref<> scalarNode(Tracer& tracer, PyObject* object) {
   SymScalar* scalar = asSymScalar(object);
+  if (scalar->formula != nullptr) return formulaNode(tracer, scalar);
   if (scalar->stand_in == nullptr) {
     Ref<> seen = stealRef(PyFloat_FromDouble(scalar->hint));
     scalar->stand_in =
@@ -181,6 +230,7 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
       nullptr};
   operation %= 13;
   if (functions[operation] == nullptr || !isOperand(left) || !isOperand(right)) return nullptr;
+  PyObject* function = operatorFunction(functions[operation]);
   // Where another size would raise, or give a complex number, that it does not is a condition.
   auto is_zero = [&](PyObject* value) {
     return isSymInt(value) && tracer.sizes.environment().decide(symbolic::equal(
@@ -209,10 +259,17 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     // it does not raise.
     return nullptr;
   }
+  // A quotient raises where it is by a float that may be zero.
+  const bool may_raise = operation == 11 && isSymScalar(right);
+  if (const bool sums = operation == 0 || operation == 5 || operation == 10 || operation == 11;
+      result && sums && !may_raise) {
+    if (Ref<> later = deferred(function, {left, right}))
+      return withHint(std::move(later), result.get());
+  }
   return withHint(
-      symbolic::makeScalar(&PyFloat_Type,
-                           addNode(tracer, functions[operation],
-                                   {lowered(tracer, left), lowered(tracer, right)}, &PyFloat_Type)),
+      symbolic::makeScalar(
+          &PyFloat_Type, addNode(tracer, function, {lowered(tracer, left), lowered(tracer, right)},
+                                 &PyFloat_Type)),
       result.get());
 }
 
@@ -253,44 +310,81 @@ Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand) {
   if (operation == 0) return newRef(operand);
   Ref<> now = valueNow(tracer, operand);
   Ref<> result = now ? stealRef(PyNumber_Negative(now.get())) : Ref<>();
+  static PyObject* const negative = operatorFunction("neg");
+  if (Ref<> later = result ? deferred(negative, {operand}) : Ref<>())
+    return withHint(std::move(later), result.get());
   return withHint(
       symbolic::makeScalar(&PyFloat_Type,
-                           addNode(tracer, "neg", {lowered(tracer, operand)}, &PyFloat_Type)),
+                           addNode(tracer, negative, {lowered(tracer, operand)}, &PyFloat_Type)),
       result.get());
 }
 
+namespace {
+
+// False: a guard cannot compute it, or only for long.
+bool addTerms(Tracer& t, PyObject* operand, std::vector<guards::FloatTerm>& terms) {
+  using Kind = guards::FloatTerm::Kind;
+  using guards::FloatRelation;
+  needStack();
+  if (terms.size() >= FloatRelation::kLongest) return false;
+  if (PyFloat_CheckExact(operand)) {
+    terms.push_back({Kind::kNumber, nullptr, PyFloat_AS_DOUBLE(operand)});
+    return true;
+  }
+  if (symbolic::isSymInt(operand) || PyLong_Check(operand)) {
+    Ref<> now = valueNow(t, operand);
+    int overflow = 0;
+    const int64_t number = now ? PyLong_AsLongLongAndOverflow(now.get(), &overflow) : 0;
+    if (!now || overflow != 0 || std::abs(number) > FloatRelation::kExactInt) return false;
+    if (symbolic::isSymInt(operand)) {
+      terms.push_back({Kind::kInt, nullptr, 0, symbolic::dimOf(operand).expr()});
+    } else {
+      terms.push_back({Kind::kNumber, nullptr, static_cast<double>(number)});
+    }
+    return true;
+  }
+  const SymScalar* scalar = asSymScalar(operand);
+  if (scalar->formula == nullptr) {
+    if (scalar->source == nullptr) return false;
+    terms.push_back({Kind::kSource, static_cast<const Source*>(scalar->source)});
+    return true;
+  }
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(scalar->formula); ++i)
+    if (!addTerms(t, PyTuple_GET_ITEM(scalar->formula, i), terms)) return false;
+  static const std::pair<PyObject*, Kind> operators[] = {
+      {operatorFunction("add"), Kind::kAdd},      {operatorFunction("sub"), Kind::kSubtract},
+      {operatorFunction("mul"), Kind::kMultiply}, {operatorFunction("truediv"), Kind::kDivide},
+      {operatorFunction("neg"), Kind::kNegative},
+  };
+  PyObject* function = PyTuple_GET_ITEM(scalar->formula, 0);
+  const auto* found = std::find_if(std::begin(operators), std::end(operators),
+                                   [&](const auto& row) { return row.first == function; });
+  if (found == std::end(operators) || terms.size() >= FloatRelation::kLongest) return false;
+  terms.push_back({found->second});
+  return true;
+}
+
+}  // namespace
+
 Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
-  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
   if (!isOperand(left) || !isOperand(right)) return nullptr;
   Ref<> a = valueNow(tracer, left), b = valueNow(tracer, right);
   if (!a || !b) {
     tracer.sizes.noteScalar();
     return symbolic::makeScalar(
-        &PyBool_Type, addNode(tracer, functions[operation],
+        &PyBool_Type, addNode(tracer, operatorFunction(functions[operation]),
                               {lowered(tracer, left), lowered(tracer, right)}, &PyBool_Type));
-  }
-  PyObject *scalar = left, *constant = right;
-  int seen_from_scalar = operation;
-  if (!isSymScalar(left)) {
-    std::swap(scalar, constant);
-    seen_from_scalar = swapped[operation];
   }
   Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
   if (!result) throw PythonError();
-  const bool simple = asSymScalar(scalar)->source != nullptr && isPlainNumber(constant);
-  double number = simple ? PyFloat_AsDouble(constant) : 0;
-  if (PyErr_Occurred()) PyErr_Clear(), number = std::numeric_limits<double>::quiet_NaN();
-  const bool exact =
-      simple && (PyFloat_CheckExact(constant) || std::abs(number) < 9007199254740992.0);
-  if (exact && number == number) {
-    tracer.world.guards().relations.floats.push_back(
-        {static_cast<const Source*>(asSymScalar(scalar)->source), seen_from_scalar, number,
-         result.get() == Py_True});
-  } else {
-    for (PyObject* operand : {left, right}) {
-      if (symbolic::isSymbol(operand)) concrete(tracer, operand);
-    }
+  guards::FloatRelation relation{{}, operation, result.get() == Py_True};
+  if (addTerms(tracer, left, relation.terms) && addTerms(tracer, right, relation.terms)) {
+    tracer.world.guards().relations.floats.push_back(std::move(relation));
+    return result;
+  }
+  for (PyObject* operand : {left, right}) {
+    if (symbolic::isSymbol(operand)) concrete(tracer, operand);
   }
   return result;
 }
@@ -315,6 +409,9 @@ Ref<> concreteScalar(Tracer& tracer, PyObject* object) {
   if (scalar->source != nullptr) {
     tracer.world.guard(
         Guard{GuardKind::kEquals, static_cast<const Source*>(scalar->source), nullptr, now});
+  } else if (scalar->formula != nullptr) {
+    std::unordered_set<PyObject*> seen;
+    pinFormula(tracer, object, seen);
   } else {
     std::vector<graph::Node*> seen;
     pin(tracer, graph::asStandIn(scalar->stand_in)->node, seen);

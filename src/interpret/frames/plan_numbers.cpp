@@ -152,6 +152,13 @@ Register PlanBuilder::standIn(PyObject* object) {
 
 Register PlanBuilder::symbolicScalar(PyObject* object) {
   symbolic::SymScalar* scalar = symbolic::asSymScalar(object);
+  if (scalar->formula != nullptr) {
+    std::vector<Register> operands;
+    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(scalar->formula); ++i)
+      operands.push_back(value(PyTuple_GET_ITEM(scalar->formula, i)));
+    return add(PlanOp::kCall, object, newRef(PyTuple_GET_ITEM(scalar->formula, 0)),
+               std::move(operands));
+  }
   if (scalar->stand_in != nullptr) return value(scalar->stand_in);
   Register result = add(PlanOp::kSource, object);
   plan_.steps.back().source = static_cast<const sources::Source*>(scalar->source);

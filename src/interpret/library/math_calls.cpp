@@ -26,19 +26,37 @@ bool isKnownFloat(PyObject* value) {
          symbolic::asSymScalar(value)->backed;
 }
 
+namespace {
+
+// (dividend, divisor); null: it is no quotient.
+Ref<> operandsOfQuotient(PyObject* object) {
+  if (!symbolic::isSymScalar(object)) return Ref<>();
+  const symbolic::SymScalar* scalar = symbolic::asSymScalar(object);
+  static PyObject* const divides = operatorFunction("truediv");
+  if (scalar->formula != nullptr) {
+    if (PyTuple_GET_ITEM(scalar->formula, 0) != divides) return Ref<>();
+    return stealRef(PyTuple_GetSlice(scalar->formula, 1, 3));
+  }
+  if (scalar->stand_in == nullptr) return Ref<>();
+  const graph::Node* node = graph::asStandIn(scalar->stand_in)->node;
+  const bool is_quotient = node->op == graph::Op::kCallFunction && node->target.get() == divides;
+  return is_quotient ? newRef(node->args.get()) : Ref<>();
+}
+
+}  // namespace
+
 Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
-  if (!symbolic::isSymScalar(object) || symbolic::asSymScalar(object)->stand_in == nullptr)
-    return Ref<>();
-  graph::Node* node = graph::asStandIn(symbolic::asSymScalar(object)->stand_in)->node;
-  if (node->op != graph::Op::kCallFunction || node->target.get() != operatorFunction("truediv"))
-    return Ref<>();
+  const Ref<> quotient_of = operandsOfQuotient(object);
+  if (!quotient_of) return Ref<>();
   std::array<Ref<>, 2> parts;
   for (Py_ssize_t i = 0; i < 2; ++i) {
-    PyObject* part = PyTuple_GET_ITEM(node->args.get(), i);
+    PyObject* part = PyTuple_GET_ITEM(quotient_of.get(), i);
     int overflow = 0;
-    if (PyLong_CheckExact(part) &&
+    const bool small =
+        PyLong_CheckExact(part) &&
         std::abs(static_cast<double>(PyLong_AsLongLongAndOverflow(part, &overflow))) < 1e9 &&
-        overflow == 0) {
+        overflow == 0;
+    if (small || symbolic::isSymInt(part)) {
       parts[static_cast<size_t>(i)] = newRef(part);
     } else if (graph::isStandIn(part) && !graph::asStandIn(part)->node->size.isStatic()) {
       parts[static_cast<size_t>(i)] = symInt(t, graph::asStandIn(part)->node->size);

@@ -1,0 +1,127 @@
+#include "guards/float_relation.h"
+
+#include "base/ref.h"
+#include "base/text.h"
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace stator::guards {
+
+namespace {
+
+using Kind = FloatTerm::Kind;
+
+bool compare(int operation, double left, double right) {
+  switch (operation) {
+    case Py_LT:
+      return left < right;
+    case Py_LE:
+      return left <= right;
+    case Py_EQ:
+      return left == right;
+    case Py_NE:
+      return left != right;
+    case Py_GT:
+      return left > right;
+    default:
+      return left >= right;
+  }
+}
+
+double combined(Kind kind, double left, double right) {
+  switch (kind) {
+    case Kind::kAdd:
+      return left + right;
+    case Kind::kSubtract:
+      return left - right;
+    case Kind::kMultiply:
+      return left * right;
+    default:
+      return left / right;
+  }
+}
+
+std::string numberText(double number) {
+  Ref<> boxed = stealRef(PyFloat_FromDouble(number));
+  Ref<> spelled = boxed ? stealRef(PyObject_Repr(boxed.get())) : Ref<>();
+  PyErr_Clear();
+  return spelled ? std::string(utf8(spelled.get())) : "?";
+}
+
+}  // namespace
+
+bool FloatRelation::holds(const double* floats, const int64_t* symbols, size_t count) const {
+  std::array<double, kLongest> stack{};
+  size_t height = 0;
+  for (const FloatTerm& term : terms) {
+    switch (term.kind) {
+      case Kind::kSource:
+        if (std::isnan(*floats)) return false;
+        stack[height++] = *floats++;
+        break;
+      case Kind::kNumber:
+        stack[height++] = term.number;
+        break;
+      case Kind::kInt: {
+        const std::optional<int64_t> now = symbolic::evaluate(term.expr, symbols, count);
+        if (!now || *now > kExactInt || *now < -kExactInt) return false;
+        stack[height++] = static_cast<double>(*now);
+        break;
+      }
+      case Kind::kNegative:
+        stack[height - 1] = -stack[height - 1];
+        break;
+      default:
+        --height;
+        stack[height - 1] = combined(term.kind, stack[height - 1], stack[height]);
+    }
+  }
+  return compare(operation, stack[0], stack[1]) == expected;
+}
+
+std::string FloatRelation::text(const std::vector<const sources::Source*>& symbols,
+                                PyCodeObject* code) const {
+  static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
+  static const char* const operators[] = {" + ", " - ", " * ", " / "};
+  const std::pair<const std::vector<const sources::Source*>*, PyCodeObject*> context(&symbols,
+                                                                                     code);
+  const auto nameOf = [](int64_t number, const void* of) {
+    const auto& [all, where] = *static_cast<const decltype(context)*>(of);
+    return sources::print(*(*all)[static_cast<size_t>(number)], where);
+  };
+  std::vector<std::string> stack;
+  for (const FloatTerm& term : terms) {
+    switch (term.kind) {
+      case Kind::kSource:
+        stack.push_back(sources::print(*term.source, code));
+        break;
+      case Kind::kNumber:
+        stack.push_back(numberText(term.number));
+        break;
+      case Kind::kInt:
+        stack.push_back(symbolic::text(term.expr, nameOf, &context));
+        break;
+      case Kind::kNegative:
+        stack.back() = "-" + stack.back();
+        break;
+      default: {
+        const std::string right = std::move(stack.back());
+        stack.pop_back();
+        const auto sign = static_cast<size_t>(term.kind) - static_cast<size_t>(Kind::kAdd);
+        stack.back() = "(" + stack.back() + operators[sign] + right + ")";
+      }
+    }
+  }
+  const std::string whole = stack[0] + " " + signs[operation] + " " + stack[1];
+  return expected ? whole : "not " + whole;
+}
+
+FloatRelation relationOf(const sources::Source* source, int operation, double number,
+                         bool expected) {
+  return {{{Kind::kSource, source}, {Kind::kNumber, nullptr, number}}, operation, expected};
+}
+
+}  // namespace stator::guards
