@@ -24,7 +24,7 @@ struct SymScalar {
   // (function, operand, ...): how a plan computes it behind the graph, from inputs and plain numbers; or null
   PyObject* formula;
   int formula_depth;
-  double hint;         // the value now, if `backed`
+  double hint;  // the value now, if `backed`
   bool backed;
   const Expr* condition;  // of a bool that says something about symbolic ints, or null
 };

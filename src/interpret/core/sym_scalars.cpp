@@ -2,7 +2,8 @@
 // where config.capture_scalar_outputs asks for it. Arithmetic on what was read becomes nodes of the graph; sums and
 // products of numbers from outside are a formula, which is in the graph only if an operation of the graph takes it. A
 // float from outside has a value now: a comparison with a constant is decided by it and guarded, and whoever needs the
-// number gets it, guarded (concreteScalar). What is read from a tensor has none: a program that needs it to go on breaks there.
+// number gets it, guarded (concreteScalar). What is read from a tensor has none: a program that needs it to go on
+// breaks there.
 #include "interpret/core/sym_scalars.h"
 
 #include "base/check.h"
