@@ -12,7 +12,7 @@ namespace stator::guards {
 
 namespace {
 
-using Kind = FloatTerm::Kind;
+using Term = FloatTerm::Kind;
 
 bool compare(int operation, double left, double right) {
   switch (operation) {
@@ -31,13 +31,13 @@ bool compare(int operation, double left, double right) {
   }
 }
 
-double combined(Kind kind, double left, double right) {
+double combined(Term kind, double left, double right) {
   switch (kind) {
-    case Kind::kAdd:
+    case Term::kAdd:
       return left + right;
-    case Kind::kSubtract:
+    case Term::kSubtract:
       return left - right;
-    case Kind::kMultiply:
+    case Term::kMultiply:
       return left * right;
     default:
       return left / right;
@@ -58,20 +58,20 @@ bool FloatRelation::holds(const double* floats, const int64_t* symbols, size_t c
   size_t height = 0;
   for (const FloatTerm& term : terms) {
     switch (term.kind) {
-      case Kind::kSource:
+      case Term::kSource:
         if (std::isnan(*floats)) return false;
         stack[height++] = *floats++;
         break;
-      case Kind::kNumber:
+      case Term::kNumber:
         stack[height++] = term.number;
         break;
-      case Kind::kInt: {
+      case Term::kInt: {
         const std::optional<int64_t> now = symbolic::evaluate(term.expr, symbols, count);
         if (!now || *now > kExactInt || *now < -kExactInt) return false;
         stack[height++] = static_cast<double>(*now);
         break;
       }
-      case Kind::kNegative:
+      case Term::kNegative:
         stack[height - 1] = -stack[height - 1];
         break;
       default:
@@ -95,22 +95,22 @@ std::string FloatRelation::text(const std::vector<const sources::Source*>& symbo
   std::vector<std::string> stack;
   for (const FloatTerm& term : terms) {
     switch (term.kind) {
-      case Kind::kSource:
+      case Term::kSource:
         stack.push_back(sources::print(*term.source, code));
         break;
-      case Kind::kNumber:
+      case Term::kNumber:
         stack.push_back(numberText(term.number));
         break;
-      case Kind::kInt:
+      case Term::kInt:
         stack.push_back(symbolic::text(term.expr, nameOf, &context));
         break;
-      case Kind::kNegative:
+      case Term::kNegative:
         stack.back() = "-" + stack.back();
         break;
       default: {
         const std::string right = std::move(stack.back());
         stack.pop_back();
-        const auto sign = static_cast<size_t>(term.kind) - static_cast<size_t>(Kind::kAdd);
+        const auto sign = static_cast<size_t>(term.kind) - static_cast<size_t>(Term::kAdd);
         stack.back() = "(" + stack.back() + operators[sign] + right + ")";
       }
     }
@@ -121,7 +121,7 @@ std::string FloatRelation::text(const std::vector<const sources::Source*>& symbo
 
 FloatRelation relationOf(const sources::Source* source, int operation, double number,
                          bool expected) {
-  return {{{Kind::kSource, source}, {Kind::kNumber, nullptr, number}}, operation, expected};
+  return {{{Term::kSource, source}, {Term::kNumber, nullptr, number}}, operation, expected};
 }
 
 }  // namespace stator::guards
