@@ -323,13 +323,17 @@ def graph_break(place, sentence, number, name, hint, stack):
     _logs.say(_logs.log, "%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
-def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
+# What happens at a place that has as many entries as it may have: AtLimit of runtime/reports.h.
+_AT_LIMIT = [
+    "It runs eagerly from now on where no entry fits.",
+    "The recompile limit is reached, which is an error under fullgraph=True and config.fail_on_recompile_limit_hit.",
+    "From now on captures end where such a value is read, and go on behind it.",
+]
+
+
+def recompile_limit(place, failed_guards, limit, answer, code, offset):
     times = "once" if limit == 1 else f"{limit} times"
-    then = (
-        "The recompile limit is reached, which is an error under fullgraph=True and config.fail_on_recompile_limit_hit."
-        if fullgraph
-        else "It runs eagerly from now on where no entry fits."
-    )
+    then = _AT_LIMIT[answer]
     text = (
         f"{place}: captured {times}, and no entry fits this call. {then}\n"
         f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
@@ -339,7 +343,7 @@ def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
     if _compile_ids.tracing():
         _compile_ids.begin(code, offset)
         _trace_records.limit_reached([change["text"] for change in changes(failed_guards, code)], text)
-    if fullgraph:
+    if answer == 1:
         raise exc.FailOnRecompileLimitHit(text)
     warnings.warn(text, stacklevel=2)
 

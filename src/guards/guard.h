@@ -110,6 +110,8 @@ class GuardProgram {
   bool check(const sources::Roots& roots, std::vector<PyObject*>& values, std::vector<Ref<>>& made);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
+  // What the first guard that fails is about; null: none fails, or it is about no value.
+  const sources::Source* failedSource(const sources::Roots& roots);
   // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and
   // measurements.
   void allowReplay(bool allowed);

@@ -292,6 +292,19 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   return explainFailure(program, *failed, origin, roots);
 }
 
+const sources::Source* GuardProgram::failedSource(const sources::Roots& roots) {
+  Impl& program = *impl_;
+  if (program.outlived || program.contradiction) return nullptr;
+  Registers registers(program);
+  Machine machine{program, roots, registers.get(), {}};
+  machine.replay = false;
+  machine.exact = true;
+  const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
+  if (failed == nullptr) return nullptr;
+  const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
+  return origin.guard != kNoGuard ? program.guards[origin.guard].source : origin.source;
+}
+
 void GuardProgram::allowReplay(bool allowed) { impl_->replay = allowed; }
 
 GuardProgram::Counts GuardProgram::counts() const { return impl_->counts; }

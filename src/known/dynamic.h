@@ -29,9 +29,14 @@ class DynamicHistory {
     bool has_number = false;
     bool number_changed = false;
     bool keeps_value = false;  // a float that the backend could not take as an input
+    bool unsteady = false;     // many entries failed by what they guard of it
   };
   Seen& at(uint64_t key) { return seen_[key]; }
   Seen* find(uint64_t key) {
+    auto found = seen_.find(key);
+    return found == seen_.end() ? nullptr : &found->second;
+  }
+  const Seen* find(uint64_t key) const {
     auto found = seen_.find(key);
     return found == seen_.end() ? nullptr : &found->second;
   }

@@ -91,7 +91,7 @@ struct Site {
   bool step_only = false;  // nothing can be captured from here: execute the instruction
   // A capture went on for long without a tensor: the same, until a local is one.
   bool quiet = false;
-  bool over_limit = false;
+  bool over_limit = false, at_limit = false;  // the user was told of it
   int too_deep = 0;  // captures that had no stack left for what the program has nested
   Floats floats = Floats::kAsAsked;
   std::string why;  // step_only: the place and reason, for stator.explain

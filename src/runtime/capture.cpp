@@ -212,6 +212,7 @@ interpret::TraceOptions optionsOf(const Attempt& now, Site& site) {
   if (site.captures == 0) recall(now.cache, stator_frame_code(now.frame), now.offset);
   options.history = &site.history;
   options.logs = now.wish.logs / kLogTrace % (kLogPlans / kLogTrace);
+  options.breaks_at_unsteady = now.wish.steady;
   chooseFloats(site.floats, options);
   if (!now.cache.fullgraph)
     limitQuiet(options.limits, now.cache.entriesOf(stator_frame_code(now.frame)),

@@ -19,6 +19,7 @@
 #include "runtime/driver_module.h"
 #include "runtime/entry_guess.h"
 #include "runtime/hook.h"
+#include "runtime/learned.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -105,12 +106,14 @@ class LookUp {
   MaybeExit refuseByLimit(Site& site, const Roots& roots);
   Exit captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs);
   int64_t limit() const;
+  bool goesOnSteadily(Site& site, const Roots& roots);
 
   Cache& cache_;
   StatorFrame* frame_;
   bytecode::CodeInfo& info_;
   PyCodeObject* code_;
   int offset_;
+  bool steady_ = false;
   const ConfigValues& config_ = configValues();
 };
 
@@ -230,22 +233,42 @@ int64_t LookUp::limit() const {
   return config_.break_every != 0 ? std::max<int64_t>(set, 64) : set;
 }
 
+// At the limit: whether it is captured once more, for what stays the same from call to call.
+bool LookUp::goesOnSteadily(Site& site, const Roots& roots) {
+  constexpr size_t kTries = 3, kLeastLimit = 4;
+  const auto at_limit = static_cast<size_t>(limit());
+  if (at_limit < kLeastLimit || site.entries.size() >= at_limit + kTries || cache_.fullgraph ||
+      config_.fail_on_recompile_limit_hit || !isAutomatic(cache_) || ranksAgree())
+    return false;
+  for (const auto& entry : site.entries) {
+    if (const sources::Source* failed = entry->guards->failedSource(roots))
+      site.history.at(known::sourceKey(*failed)).unsteady = true;
+  }
+  return true;
+}
+
 LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
   const CodeEntries& of_code = cache_.entriesOf(code_);
   // A function whose places together were captured too often is as bad as one place that was.
   const bool too_many =
       of_code.live >= config_.accumulated_recompile_limit && !site.entries.empty();
   if (static_cast<int64_t>(site.entries.size()) < limit() && !too_many) return std::nullopt;
-  statistics().fallbacks++;
+  steady_ = !too_many && goesOnSteadily(site, roots);
+  if (!steady_) statistics().fallbacks++;
   bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
                                [](const auto& entry) { return entry->ops == 0; });
-  if (!site.over_limit && !worthless) {
-    site.over_limit = true;
+  bool& told = steady_ ? site.at_limit : site.over_limit;
+  if (!told && !worthless) {
+    told = true;
+    const bool is_error = cache_.fullgraph || config_.fail_on_recompile_limit_hit;
     reportLimit(frame_, explainAll(site, roots),
                 too_many ? config_.accumulated_recompile_limit : limit(),
-                cache_.fullgraph || config_.fail_on_recompile_limit_hit);
+                is_error  ? AtLimit::kError
+                : steady_ ? AtLimit::kBreaks
+                          : AtLimit::kEager);
     if (PyErr_Occurred()) throw PythonError();
   }
+  if (steady_) return std::nullopt;
   return outcome(info_.counted && stepsCounted() ? Outcome::kStep : Outcome::kOverLimit);
 }
 
@@ -259,17 +282,17 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
     failed_guards = explainAll(site, roots);
   if (again && cache_.tells_of_failures) reportGuardFailure(cache_, frame_, failed_guards);
   if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame_, explainEach(site, roots));
+  const CaptureWish wish{.logs = logs, .steady = steady_};
   CompileCallbacks callbacks(logs);
   const auto capture_start = std::chrono::steady_clock::now();
   const auto generation = cache_.generation;
-  std::unique_ptr<Entry> entry = capture(cache_, frame_, {.logs = logs});
+  std::unique_ptr<Entry> entry = capture(cache_, frame_, wish);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is
   // new.
-  if (entry && !inputs.guardsHold(*entry->guards, roots))
-    entry = capture(cache_, frame_, {.logs = logs});
+  if (entry && !inputs.guardsHold(*entry->guards, roots)) entry = capture(cache_, frame_, wish);
   // Unless it counts up what the program reads too (the numbers of hooks): without a backend, then.
   if (entry && !config_.guard_collectives && !inputs.guardsHold(*entry->guards, roots))
-    entry = capture(cache_, frame_, {.logs = logs, .runs_as_is = true});
+    entry = capture(cache_, frame_, {.logs = logs, .runs_as_is = true, .steady = steady_});
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache_.site(code_, offset_).why);

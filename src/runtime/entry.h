@@ -78,6 +78,8 @@ struct CaptureWish {
   int logs = 0;  // LogWord: who listens
   // in the place of a graph that failed (failed_graph.h): without the backend, and alone
   bool runs_as_is = false;
+  // the place has as many entries as it may have: for what stays from call to call
+  bool steady = false;
 };
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 bool asksBackend(const Cache& cache, const char* name);  // an attribute of its that is True

@@ -120,10 +120,6 @@ Learned& learnedOf(Cache& cache, PyCodeObject* code) {
   return *known;
 }
 
-bool isAutomatic(const Cache& cache) {
-  return cache.dynamic < 0 && configValues().automatic_dynamic_shapes;
-}
-
 // What is dynamic of a source, if anything is.
 std::optional<std::string> dimsOf(const known::DynamicHistory::Seen& seen) {
   if (seen.number_changed) return "n";
@@ -137,6 +133,10 @@ std::optional<std::string> dimsOf(const known::DynamicHistory::Seen& seen) {
 }
 
 }  // namespace
+
+bool isAutomatic(const Cache& cache) {
+  return cache.dynamic < 0 && configValues().automatic_dynamic_shapes;
+}
 
 Learned::Items Learned::parse(std::string_view text) {
   Items items;

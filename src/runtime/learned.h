@@ -40,6 +40,7 @@ std::string contentOf(PyCodeObject* code);
 // Before a place's first capture: what is known of it, from the disk or from the file that the backend came with
 // (stator.load).
 void recall(Cache& cache, PyCodeObject* code, int offset);
+bool isAutomatic(const Cache& cache);  // sizes and numbers that changed are dynamic
 // Behind a later capture: what turned dynamic there is kept, on the disk too.
 void remember(Cache& cache, PyCodeObject* code, int offset, const guards::Relations& relations);
 

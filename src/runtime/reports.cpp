@@ -128,9 +128,9 @@ void reportBreak(const interpret::Captured& captured) {
 }
 
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
-                 bool fullgraph) {
+                 AtLimit then) {
   callReport("recompile_limit", "(ssLiOi)", placeNow(frame).c_str(),
-             readable(frame, failed_guard).c_str(), limit, static_cast<int>(fullgraph),
+             readable(frame, failed_guard).c_str(), limit, static_cast<int>(then),
              stator_frame_code(frame), offsetNow(frame));
 }
 

@@ -17,9 +17,11 @@ void raiseUnsupported(const interpret::Captured& captured, bool fullgraph);
 Ref<> stackOf(const interpret::Captured& captured);
 // Records a break for stats and, when asked, logs it.
 void reportBreak(const interpret::Captured& captured);
-// Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
+// What happens at a place that has as many entries as it may have.
+enum class AtLimit : uint8_t { kEager, kError, kBreaks };
+// Warns of it once; of kError an error is set instead.
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
-                 bool fullgraph);
+                 AtLimit then);
 // A compiled graph has failed which runs as it was captured: the error gets a note, or, where it is not raised, there
 // is a warning (an error is set if the user made warnings errors).
 void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,

@@ -99,7 +99,7 @@ Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in) {
   return made;
 }
 
-Ref<> makeFormula(Ref<> formula) {
+Ref<> makeFormula(PyTypeObject* of, Ref<> formula) {
   constexpr int deepest = 500;  // what walks and frees formulas recurses
   int depth = 1;
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(formula.get()); ++i) {
@@ -107,7 +107,7 @@ Ref<> makeFormula(Ref<> formula) {
     if (isSymScalar(operand)) depth = std::max(depth, asSymScalar(operand)->formula_depth + 1);
   }
   if (depth > deepest) return Ref<>();
-  Ref<> made = makeScalar(&PyFloat_Type, Ref<>());
+  Ref<> made = makeScalar(of, Ref<>());
   asSymScalar(made.get())->formula = formula.release();
   asSymScalar(made.get())->formula_depth = depth;
   return made;

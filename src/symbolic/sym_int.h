@@ -24,7 +24,7 @@ struct SymScalar {
   // (function, operand, ...): how a plan computes it behind the graph, from inputs and plain numbers; or null
   PyObject* formula;
   int formula_depth;
-  double hint;  // the value now, if `backed`
+  double hint;  // the value now, if `backed`; of a number that is drawn one that it might have
   bool backed;
   const Expr* condition;  // of a bool that says something about symbolic ints, or null
 };
@@ -35,8 +35,8 @@ inline bool isSymScalar(PyObject* object) {
 }
 inline SymScalar* asSymScalar(PyObject* object) { return reinterpret_cast<SymScalar*>(object); }
 Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in);  // without a value. Throws PythonError.
-// A float by a formula of bounded depth; null: the operands' are too deep for one more.
-Ref<> makeFormula(Ref<> formula);
+// A number by a formula of bounded depth; null: the operands' are too deep for one more.
+Ref<> makeFormula(PyTypeObject* of, Ref<> formula);
 
 extern PyTypeObject SymIntType;
 inline bool isSymInt(PyObject* object) {

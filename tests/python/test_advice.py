@@ -437,6 +437,26 @@ class _Layer:
 trial("kLazyModule", "call the module once before", _lazy, _lazy, (X, _Layer(False)), (X, _Layer(True)))
 
 
+def _named(x, n):
+    return x + len(f"step {n}")
+
+
+@stator.disable(recursive=False)
+def _each(function, x):
+    found = []
+    for n in range(12):
+        found.append(function(x, n))
+    return found
+
+
+trial(
+    "kUnsteady",
+    "read it outside",
+    lambda x: _each(_named, x),
+    lambda x: [x + len(f"step {n}") for n in range(12)],
+)
+
+
 def _arguments(args):
     return tuple(one() if isinstance(one, (_Rows, _Layer)) else one for one in args)
 

@@ -34,6 +34,9 @@ using symbolic::SymScalar;
 
 namespace {
 
+using guards::FloatRelation;
+constexpr int64_t kExactInt = FloatRelation::kExactInt;
+
 bool isPlainNumber(PyObject* value) {
   return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
 }
@@ -74,20 +77,29 @@ Ref<> addNode(Tracer& t, PyObject* function, std::vector<Ref<>> operands, PyType
       type);
 }
 
-bool isPlanned(PyObject* value) {
-  return !isSymScalar(value) || asSymScalar(value)->source != nullptr ||
-         asSymScalar(value)->formula != nullptr;
+// Whether a plan has it without the graph, and arithmetic takes it without an error.
+bool isPlanned(Tracer& t, PyObject* value) {
+  if (isSymScalar(value))
+    return asSymScalar(value)->source != nullptr || asSymScalar(value)->formula != nullptr;
+  if (symbolic::isSymInt(value)) return static_cast<bool>(valueNow(t, value));
+  int overflow = 0;
+  return PyFloat_CheckExact(value) ||
+         (PyLong_Check(value) &&
+          std::abs(PyLong_AsLongLongAndOverflow(value, &overflow)) <= kExactInt && overflow == 0);
 }
 
-// A formula instead of a node, for what has a value now and raises for no numbers that may come. Null: it takes a node.
-Ref<> deferred(PyObject* function, std::initializer_list<PyObject*> operands) {
-  if (forExport() || !std::all_of(operands.begin(), operands.end(), isPlanned)) return Ref<>();
+// A formula instead of a node, for what raises for no numbers that may come. Null: it takes a node.
+Ref<> deferred(Tracer& t, PyTypeObject* of, PyObject* function,
+               std::initializer_list<PyObject*> operands) {
+  if (forExport()) return Ref<>();
+  for (PyObject* operand : operands)
+    if (!isPlanned(t, operand)) return Ref<>();
   Ref<> formula = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size()) + 1));
   if (!formula) throw PythonError();
   PyTuple_SET_ITEM(formula.get(), 0, Py_NewRef(function));
   Py_ssize_t at = 1;
   for (PyObject* operand : operands) PyTuple_SET_ITEM(formula.get(), at++, Py_NewRef(operand));
-  return symbolic::makeFormula(std::move(formula));
+  return symbolic::makeFormula(of, std::move(formula));
 }
 
 Ref<> withHint(Ref<> scalar, PyObject* value) {
@@ -155,6 +167,9 @@ Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   return made;
 }
 
+namespace {
+
+// The stand-in of a float that the graph takes as an input, seen with this value.
 Ref<> floatInput(Tracer& tracer, const Source* source, PyObject* seen) {
   static PyObject* const item = PyUnicode_InternFromString("item");
   graph::Graph& root = tracer.graphs.root();
@@ -183,7 +198,6 @@ Ref<> floatInput(Tracer& tracer, const Source* source, PyObject* seen) {
                        &PyFloat_Type);
 }
 
-namespace {
 Ref<> formulaNode(Tracer& tracer, SymScalar* scalar) {
   needStack();
   // One that was computed inside of a function that the graph calls is computed once more outside.
@@ -194,7 +208,7 @@ Ref<> formulaNode(Tracer& tracer, SymScalar* scalar) {
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(scalar->formula); ++i)
     operands.push_back(lowered(tracer, PyTuple_GET_ITEM(scalar->formula, i)));
   Ref<> made =
-      addNode(tracer, PyTuple_GET_ITEM(scalar->formula, 0), std::move(operands), &PyFloat_Type);
+      addNode(tracer, PyTuple_GET_ITEM(scalar->formula, 0), std::move(operands), scalar->of);
   setField(scalar->stand_in, newRef(made.get()));
   return made;
 }
@@ -260,13 +274,14 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     // it does not raise.
     return nullptr;
   }
-  // A quotient raises where it is by a float that may be zero.
-  const bool may_raise = operation == 11 && isSymScalar(right);
-  if (const bool sums = operation == 0 || operation == 5 || operation == 10 || operation == 11;
-      result && sums && !may_raise) {
-    if (Ref<> later = deferred(function, {left, right}))
-      return withHint(std::move(later), result.get());
-  }
+  const bool by_number = PyFloat_CheckExact(right)
+                             ? PyFloat_AS_DOUBLE(right) != 0
+                             : PyLong_Check(right) && PyObject_IsTrue(right) != 0;
+  const bool never_raises = operation == 0 || operation == 5 || operation == 10 ||
+                            (operation == 11 && (by_number || symbolic::isSymInt(right)));
+  if (Ref<> later =
+          never_raises ? deferred(tracer, &PyFloat_Type, function, {left, right}) : Ref<>())
+    return withHint(std::move(later), result.get());
   return withHint(
       symbolic::makeScalar(
           &PyFloat_Type, addNode(tracer, function, {lowered(tracer, left), lowered(tracer, right)},
@@ -312,7 +327,7 @@ Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand) {
   Ref<> now = valueNow(tracer, operand);
   Ref<> result = now ? stealRef(PyNumber_Negative(now.get())) : Ref<>();
   static PyObject* const negative = operatorFunction("neg");
-  if (Ref<> later = result ? deferred(negative, {operand}) : Ref<>())
+  if (Ref<> later = deferred(tracer, &PyFloat_Type, negative, {operand}))
     return withHint(std::move(later), result.get());
   return withHint(
       symbolic::makeScalar(&PyFloat_Type,
@@ -325,7 +340,6 @@ namespace {
 // False: a guard cannot compute it, or only for long.
 bool addTerms(Tracer& t, PyObject* operand, std::vector<guards::FloatTerm>& terms) {
   using Kind = guards::FloatTerm::Kind;
-  using guards::FloatRelation;
   needStack();
   if (terms.size() >= FloatRelation::kLongest) return false;
   if (PyFloat_CheckExact(operand)) {
@@ -373,9 +387,11 @@ Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* rig
   Ref<> a = valueNow(tracer, left), b = valueNow(tracer, right);
   if (!a || !b) {
     tracer.sizes.noteScalar();
+    PyObject* function = operatorFunction(functions[operation]);
+    if (Ref<> later = deferred(tracer, &PyBool_Type, function, {left, right})) return later;
     return symbolic::makeScalar(
-        &PyBool_Type, addNode(tracer, operatorFunction(functions[operation]),
-                              {lowered(tracer, left), lowered(tracer, right)}, &PyBool_Type));
+        &PyBool_Type,
+        addNode(tracer, function, {lowered(tracer, left), lowered(tracer, right)}, &PyBool_Type));
   }
   Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
   if (!result) throw PythonError();
@@ -506,7 +522,7 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
 
 // torch._check tells the rules of sizes, and is nothing when a backend has traced the graph: the assertion stays.
 void checkInGraph(Tracer& t, PyObject* condition) {
-  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
+  Ref<> stand_in = lowered(t, condition);
   const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
   auto add = [&](const char* function, Ref<> args) {
     graph::Node* node = t.graphs.current().addCall(

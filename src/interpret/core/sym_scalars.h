@@ -6,8 +6,6 @@
 namespace stator::interpret {
 
 // ok with null: it stays a constant
-// The stand-in of a float that the graph takes as an input, seen with this value.
-Ref<> floatInput(Tracer& tracer, const sources::Source* source, PyObject* seen);
 Out floatFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
 // its stand-in
 Ref<> scalarNode(Tracer& tracer, PyObject* scalar);

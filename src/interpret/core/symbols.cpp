@@ -50,6 +50,7 @@ Ref<> symInt(Tracer& tracer, Dim dim) {
 }
 
 Ref<> concrete(Tracer& tracer, PyObject* sym_int) {
+  if (tracer.world.watchesUnsteady()) throw Unsteady();
   if (symbolic::isSymScalar(sym_int)) return concreteScalar(tracer, sym_int);
   return stealRef(PyLong_FromLongLong(symbolic::dimOf(sym_int).value()));
 }

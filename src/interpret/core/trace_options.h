@@ -31,6 +31,7 @@ struct TraceOptions {
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool runs_as_captured = false;
+  bool breaks_at_unsteady = false;  // see core/unsteady.h
   bool symbolic_floats = false;     // a float that changed is an input of the graph
   bool floats_are_tensors = false;  // which takes it as a tensor of one double, and reads it
   // recurrent layers on a CPU stay outside: the backend would write out each of their steps

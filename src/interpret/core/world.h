@@ -4,6 +4,7 @@
 
 #include "base/ref.h"
 #include "guards/guard.h"
+#include "interpret/core/unsteady.h"
 #include "python/frame.h"
 #include "sources/source.h"
 
@@ -32,8 +33,14 @@ class World {
                                PyObject* key = nullptr, int64_t index = 0) {
     return sources_->child(kind, base, key, index);
   }
-  // The trace relies on it.
-  void guard(guards::Guard fact) { guards_->add(std::move(fact)); }
+  // The trace relies on it. Throws Unsteady.
+  void guard(guards::Guard fact) {
+    if (unsteady_in_ != nullptr) refuseUnsteady(*unsteady_in_, fact);
+    guards_->add(std::move(fact));
+  }
+  // While instructions are traced: whether values that were others at many calls may not be relied on.
+  void watchUnsteady(const known::DynamicHistory* history) { unsteady_in_ = history; }
+  bool watchesUnsteady() const { return unsteady_in_ != nullptr; }
   guards::GuardSet& guards() { return *guards_; }
   sources::SourceSet& sources() { return *sources_; }
 
@@ -56,6 +63,7 @@ class World {
   std::unique_ptr<sources::SourceSet> sources_;
   std::unique_ptr<guards::GuardSet> guards_;
   std::vector<Ref<>> kept_;
+  const known::DynamicHistory* unsteady_in_ = nullptr;
 };
 
 }  // namespace stator::interpret

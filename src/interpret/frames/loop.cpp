@@ -233,6 +233,9 @@ Flow runUntil(Tracer& tracer, size_t depth) {
       if (flow == Flow::kOk)
         flow = tracer.texts.any() ? runWithTexts(tracer, frame, instr, handler)
                                   : handler(tracer, frame, instr);
+    } catch (const Unsteady&) {
+      tracer.ending.restartAt(tracer.frames.instruction(), Reason::kUnsteady);
+      return tracer.breakWith(Reason::kUnsteady);
     } catch (const symbolic::Undecided& undecided) {
       // The handler may have been half way: the trace starts over, and ends before this instruction.
       tracer.ending.restartAt(tracer.frames.instruction(), Reason::kDataDependentBranch);

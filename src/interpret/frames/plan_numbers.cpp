@@ -159,7 +159,8 @@ Register PlanBuilder::symbolicScalar(PyObject* object) {
     return add(PlanOp::kCall, object, newRef(PyTuple_GET_ITEM(scalar->formula, 0)),
                std::move(operands));
   }
-  if (scalar->stand_in != nullptr) return value(scalar->stand_in);
+  // What is an input of the graph is read where it came from: the very object, and backends have no floats to give out.
+  if (scalar->source == nullptr) return value(scalar->stand_in);
   Register result = add(PlanOp::kSource, object);
   plan_.steps.back().source = static_cast<const sources::Source*>(scalar->source);
   return result;

@@ -172,7 +172,9 @@ Captured run(Tracer& tracer) {
   beginStack(tracer);
   const SymbolicFrame& root = tracer.frames.driven();
   if (root.instr().offset != root.code->firstLegal()) noteStates(tracer);
+  if (tracer.options.breaks_at_unsteady) tracer.world.watchUnsteady(tracer.options.history);
   const Flow flow = underTransform(tracer) ? Flow::kBreak : runUntil(tracer, 0);
+  tracer.world.watchUnsteady(nullptr);
   tracer.classes.restore();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;

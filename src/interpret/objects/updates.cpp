@@ -20,6 +20,28 @@ bool iteratesAsDict(Tracer& tracer, PyObject* value) {
          (PyDict_CheckExact(value) || !isUserOverride(tracer, value, "__iter__"));
 }
 
+namespace {
+
+// All keys are there before the first value is asked for.
+Flow updateFromMapping(Tracer& tracer, PyObject* dict, PyObject* mapping, PyObject* keys_method) {
+  STATOR_VALUE(given, tracer.above.callNested(keys_method, {}));
+  Out iterator = iterate(tracer, given.get());
+  if (iterator.flow() == Flow::kRaise && tracer.errors.raisedIs(PyExc_TypeError)) {
+    return tracer.raiseNew(PyExc_TypeError, "%.200s.keys() returned a non-iterable (type %.200s)",
+                           typeOf(tracer, mapping)->tp_name, typeOf(tracer, given.get())->tp_name);
+  }
+  if (!iterator.ok()) return iterator.flow();
+  STATOR_VALUE(keys, listOf(tracer, iterator.take().get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyList_GET_ITEM(keys.get(), i);
+    STATOR_VALUE(item, tracer.above.runEntered(getItem(tracer, mapping, key)));
+    STATOR_FLOW(setItemBase(tracer, dict, key, item.get()));
+  }
+  return Flow::kOk;
+}
+
+}  // namespace
+
 Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) {
   if (args.positional > 1)
     return tracer.breakWith(Reason::kRaises, "update() gets arguments that do not fit");
@@ -49,14 +71,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) 
         keys = found;
       }
       if (keys) {
-        STATOR_VALUE(names, tracer.above.callNested(keys.get(), {}));
-        STATOR_VALUE(iterator, iterate(tracer, names.get()));
-        for (;;) {
-          STATOR_VALUE(key, next(tracer, iterator.get()));
-          if (!key) break;
-          STATOR_VALUE(item, tracer.above.runEntered(getItem(tracer, other, key.get())));
-          STATOR_FLOW(setItemBase(tracer, dict, key.get(), item.get()));
-        }
+        STATOR_FLOW(updateFromMapping(tracer, dict, other, keys.get()));
       } else if (mapping) {
         return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
       } else {

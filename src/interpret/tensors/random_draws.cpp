@@ -135,7 +135,12 @@ Out drawnValue(Tracer& t, const char* name, breaks::Draw drawn, const Ref<>& see
   t.effects.draw(std::move(drawn));
   t.effects.note();
   t.sizes.noteScalar();
-  if (is_float) return symbolic::makeScalar(&PyFloat_Type, floatInput(t, value, seen.get()));
+  if (is_float) {
+    Ref<> made = symbolic::makeScalar(&PyFloat_Type, Ref<>());
+    symbolic::asSymScalar(made.get())->source = value;
+    symbolic::asSymScalar(made.get())->hint = PyFloat_AS_DOUBLE(seen.get());
+    return made;
+  }
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(seen.get()));
   graph::Node* node = t.graphs.current().addInput(value, seen, nullptr);
   node->scalar_type = newRef(type);
