@@ -29,7 +29,9 @@ class DynamicHistory {
     bool has_number = false;
     bool number_changed = false;
     bool keeps_value = false;  // a float that the backend could not take as an input
-    bool unsteady = false;     // many entries failed by what they guard of it
+    int64_t pinned = 0;        // the last number that a capture relied on, and how many there were
+    int times_pinned = 0;
+    bool unsteady = false;  // many entries failed by what they guard of it
   };
   Seen& at(uint64_t key) { return seen_[key]; }
   Seen* find(uint64_t key) {

@@ -106,15 +106,9 @@ class Contents {
   }
   static bool isLookedInto(PyObject* holder) {
     PyTypeObject* type = Py_TYPE(holder);
-    if (type->tp_traverse == nullptr || PyType_Check(holder) || PyModule_Check(holder) ||
-        tensor::isTensor(holder) || runsItsGenerator(type))
-      return false;
-    return stator_is_user_class(type) || type == &PyList_Type || type == &PyTuple_Type ||
-           type == &PyDict_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
-           type == &PyMethod_Type || type == &PyCFunction_Type || type == &PyCell_Type ||
-           type == &PyDictProxy_Type || type == &PyDictKeys_Type || type == &PyDictValues_Type ||
-           type == &PyDictItems_Type || (type->tp_iternext != nullptr && !PyGen_Check(holder)) ||
-           std::string_view(type->tp_name) == "functools.partial";
+    return type->tp_traverse != nullptr && !PyType_Check(holder) && !PyModule_Check(holder) &&
+           !PyGen_Check(holder) && !PyFrame_Check(holder) && !tensor::isTensor(holder) &&
+           !runsItsGenerator(type);
   }
   bool holds(PyObject* value) {
     if (value == nullptr || values::isScalar(value) || left_ == 0) return false;

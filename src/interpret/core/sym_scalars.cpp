@@ -417,6 +417,23 @@ bool hasValue(Tracer& tracer, PyObject* scalar) {
   return asSymScalar(scalar)->backed || isOpen(tracer, asSymScalar(scalar));
 }
 
+namespace {
+
+// A float that several captures relied on, each time another, is one of which each value would be a program of its own:
+// what needs it is left to CPython (core/unsteady.h).
+void notePinned(Tracer& t, const SymScalar& scalar) {
+  constexpr int kMost = 3;
+  if (t.options.history == nullptr || t.options.fullgraph) return;
+  DynamicHistory::Seen& seen =
+      t.options.history->at(sourceKey(*static_cast<const Source*>(scalar.source)));
+  const auto bits = std::bit_cast<int64_t>(scalar.hint);
+  if (seen.times_pinned == 0 || seen.pinned != bits) ++seen.times_pinned;
+  seen.pinned = bits;
+  if (seen.times_pinned > kMost) throw Unsteady();
+}
+
+}  // namespace
+
 Ref<> concreteScalar(Tracer& tracer, PyObject* object) {
   SymScalar* scalar = asSymScalar(object);
   if (isOpen(tracer, scalar))
@@ -424,6 +441,7 @@ Ref<> concreteScalar(Tracer& tracer, PyObject* object) {
   if (!scalar->backed) throw symbolic::Undecided(scalar->condition);
   Ref<> now = stealRef(PyFloat_FromDouble(scalar->hint));
   if (scalar->source != nullptr) {
+    notePinned(tracer, *scalar);
     tracer.world.guard(
         Guard{GuardKind::kEquals, static_cast<const Source*>(scalar->source), nullptr, now});
   } else if (scalar->formula != nullptr) {

@@ -94,6 +94,10 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
     if (_PyType_Lookup(Py_TYPE(object), name) != on_type)
       return tracer.breakWith(Reason::kUnsupportedMutation, "a slot under another name");
   }
+  // An object without a dict says so itself.
+  if (!slot && Py_TYPE(object)->tp_dictoffset == 0 && !PyModule_Check(object))
+    return PyObject_GenericSetAttr(object, name, value) == 0 ? Flow::kOk
+                                                             : tracer.raiseCurrentError();
   if (PyModule_Check(object) && !slot) {
     if (sources::isShortLived(object))
       return tracer.breakWith(Reason::kUnsupportedMutation, "a module that is not in sys.modules");
