@@ -10,22 +10,7 @@ _WORD = struct.calcsize("P")
 
 def _slot_names(cls):
     known = cls.__dict__.get("__slotnames__")
-    if known is not None:
-        return list(known)
-    names = []
-    for base in cls.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        if isinstance(slots, str):
-            slots = (slots,)
-        for name in slots:
-            if name in ("__dict__", "__weakref__"):
-                continue
-            if name.startswith("__") and not name.endswith("__"):
-                stripped = base.__name__.lstrip("_")
-                if stripped:
-                    name = "_" + stripped + name
-            names.append(name)
-    return names
+    return copyreg._slotnames(cls) if known is None else known
 
 
 def getstate(self):
@@ -98,7 +83,3 @@ def reduce_ex(self, protocol):
     if kwargs:
         return copyreg.__newobj_ex__, (cls, args, kwargs), state, items, pairs
     return copyreg.__newobj__, (cls, *args), state, items, pairs
-
-
-def newobj(cls, *args):
-    return cls.__new__(cls, *args)
