@@ -10,7 +10,22 @@ _WORD = struct.calcsize("P")
 
 def _slot_names(cls):
     known = cls.__dict__.get("__slotnames__")
-    return copyreg._slotnames(cls) if known is None else known
+    if known is not None:
+        return list(known)
+    names = []
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        if isinstance(slots, str):
+            slots = (slots,)
+        for name in slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            if name.startswith("__") and not name.endswith("__"):
+                stripped = base.__name__.lstrip("_")
+                if stripped:
+                    name = "_" + stripped + name
+            names.append(name)
+    return names
 
 
 def getstate(self):

@@ -437,26 +437,6 @@ class _Takes:
         return super().__new__(cls)
 
 
-@program(min_ops=1)
-def copies_note_the_names_of_slots():
-    def f(x, other):
-        class Local(_Slotted):
-            def __init__(self, hidden, n):
-                super().__init__(hidden)
-                self.n = n
-
-        local = Local(x, 2)
-        copies = copy.copy(local), copy.copy(_Slotted(3)), copy.deepcopy(local)
-        return x + 1, copies, Local.__slotnames__, _Slotted.__slotnames__, other
-
-    def make():
-        if "__slotnames__" in _Slotted.__dict__:
-            del _Slotted.__slotnames__
-        return _Slotted(4)
-
-    return Case(f, vec(), make()).then_call(vec(), make())
-
-
 @program()
 def a_copy_whose_class_wants_arguments():
     def f(x, value):
