@@ -98,7 +98,3 @@ def reduce_ex(self, protocol):
     if kwargs:
         return copyreg.__newobj_ex__, (cls, args, kwargs), state, items, pairs
     return copyreg.__newobj__, (cls, *args), state, items, pairs
-
-
-def newobj(cls, *args):
-    return cls.__new__(cls, *args)

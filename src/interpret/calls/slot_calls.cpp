@@ -218,6 +218,12 @@ std::optional<Out> callBuiltinSlot(Tracer& tracer, const SlotCall& slot) {
   return std::nullopt;
 }
 
+// A text without a field in it gives itself, of whatever class it is; there is one empty text.
+bool givesItself(const SlotCall& slot, PyObject* text, PyObject* result) {
+  return result == text && slot.owner == &PyUnicode_Type && PyUnicode_GET_LENGTH(text) != 0 &&
+         (slot.name == "format" || slot.name == "format_map" || slot.name == "__mod__");
+}
+
 // Characters are all that it looks at, whatever a subclass of str does otherwise.
 Out callPattern(Tracer& tracer, PyObject* descriptor, const Args& args) {
   Args exact = args;
@@ -258,7 +264,8 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Conti
     if (exact) {
       Args replaced = args;
       replaced.values[0] = exact.get();
-      return callNative(tracer, descriptor, replaced);
+      STATOR_VALUE(result, callNative(tracer, descriptor, replaced));
+      return givesItself(slot, exact.get(), result.get()) ? newRef(self) : std::move(result);
     }
   }
   if (slot.name == "__call__") {

@@ -264,11 +264,7 @@ Out dequeCall(Tracer& t, const Args& args) {
 
 Out strJoin(Tracer& t, const Args& args) {
   NEED(2, "join");
-  PyObject* given = args.values[1];
-  if (!graph::isStandIn(given) && !isTraceIterator(given) && Py_TYPE(given)->tp_iter == nullptr &&
-      PySequence_Check(given) == 0)
-    return t.raiseNew(PyExc_TypeError, "can only join an iterable");
-  STATOR_VALUE(items, listOf(t, args.values[1]));
+  STATOR_VALUE(items, listOrError(t, args.values[1], "can only join an iterable"));
   if (!isNativeSafe(t, items.get()))
     return t.breakWith(Reason::kUnsupportedObject, "join() of what are no strings");
   return t.fromNative(stealRef(PyUnicode_Join(args.values[0], items.get())));

@@ -65,11 +65,23 @@ Out islice(Tracer& t, const Args& args) {
       {iterator, start == Py_None ? number(0) : newRef(start), newRef(stop), number(steps)}));
 }
 
+// As CPython asks: it can be made an int or a float.
+bool isNumber(Tracer& t, PyObject* value) {
+  PyTypeObject* type = typeOf(t, value);
+  const PyNumberMethods* methods = type->tp_as_number;
+  return PyType_IsSubtype(type, &PyComplex_Type) ||
+         (methods != nullptr && (methods->nb_index != nullptr || methods->nb_int != nullptr ||
+                                 methods->nb_float != nullptr));
+}
+
 Out countCall(Tracer& t, const Args& args) {
   PyObject *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
   if (args.values.size() !=
       static_cast<size_t>(start != nullptr) + static_cast<size_t>(step != nullptr))
     return wrongArguments(t, "count");
+  for (PyObject* given : {start, step}) {
+    if (given != nullptr && !isNumber(t, given)) return wrongArguments(t, "count");
+  }
   Ref<> number_of_bool;  // which it gives in the place of True
   if (start != nullptr && PyBool_Check(start)) {
     number_of_bool = number(start == Py_True ? 1 : 0);

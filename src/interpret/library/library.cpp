@@ -486,7 +486,6 @@ void registerLibrary() {
   registerPolyfill("collections._count_elements", "functions.count_elements");
   registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");
   registerPolyfill("builtins.object.__getstate__", "objects.getstate");
-  registerPolyfill("copyreg.__newobj__", "objects.newobj");
 }
 
 }  // namespace stator::interpret

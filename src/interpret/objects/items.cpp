@@ -105,7 +105,7 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
     Ref<> parts[3];
     bool any = false;
     PyObject* const given[3] = {slice->start, slice->stop, slice->step};
-    for (int i = 0; i < 3; ++i) {
+    for (int i : {2, 0, 1}) {  // the step first, as CPython asks
       STATOR_VALUE(number, plainIndex(tracer, given[i]));
       any |= static_cast<bool>(number);
       parts[i] = number ? std::move(number) : newRef(given[i]);
@@ -328,7 +328,11 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
     }
     Ref<> new_items = newRef(value);
     if (PySlice_Check(key)) {
-      STATOR_VALUE(list, listOf(tracer, value));
+      PyObject* step = reinterpret_cast<PySliceObject*>(key)->step;
+      const bool each = step == Py_None || (PyLong_Check(step) && PyLong_AsLong(step) == 1);
+      STATOR_VALUE(list, listOrError(tracer, value,
+                                     each ? "can only assign an iterable"
+                                          : "must assign iterable to extended slice"));
       new_items = std::move(list);
     }
     STATOR_VALUE(items, contentsForWrite(tracer, container));

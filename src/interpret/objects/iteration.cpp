@@ -80,7 +80,7 @@ Out overContainer(Tracer& tracer, PyObject* iterable) {
     return tracer.made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
   Ref<> changes = countingIterator(items.get());
-  if (!changes) changes = entriesHandedOut(items.get());
+  if (!changes) changes = placesOf(items.get());
   return tracer.made(
       makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(), changes}));
 }
@@ -92,7 +92,7 @@ Out overView(Tracer& tracer, PyObject* iterable) {
   STATOR_VALUE(items, contents(tracer, dict.get()));
   Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
   Ref<> changes = countingIterator(items.get());
-  if (!changes) changes = entriesHandedOut(items.get());
+  if (!changes) changes = placesOf(items.get());
   return tracer.made(
       makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys, changes}));
 }
@@ -213,6 +213,21 @@ Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most) {
   }
   STATOR_VALUE(iterator, iterate(tracer, iterable));
   STATOR_FLOW(fillList(tracer, list.get(), iterator.get(), most));
+  return list;
+}
+
+Out listOrError(Tracer& tracer, PyObject* iterable, const char* otherwise) {
+  if (!graph::isStandIn(iterable) && !isTraceIterator(iterable) &&
+      (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable)))
+    return listOf(tracer, iterable);
+  Out iterator = iterate(tracer, iterable);
+  if (iterator.flow() == Flow::kRaise && tracer.errors.raisedIs(PyExc_TypeError)) {
+    tracer.errors.dropRaised();
+    return tracer.raiseNew(PyExc_TypeError, "%s", otherwise);
+  }
+  if (!iterator.ok()) return iterator;
+  Ref<> list = stealRef(PyList_New(0));
+  STATOR_FLOW(fillList(tracer, list.get(), iterator.get(), -1));
   return list;
 }
 

@@ -10,6 +10,8 @@ Out reversedKeys(Tracer& tracer, PyObject* iterable);
 // an iterator (trace value)
 Out iterate(Tracer& tracer, PyObject* iterable);
 Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most = -1);
+// The same where CPython says `otherwise` of what cannot be iterated over (PySequence_Fast).
+Out listOrError(Tracer& tracer, PyObject* iterable, const char* otherwise);
 // As list() does it, which asks the iterable for its length.
 Out sizedListOf(Tracer& tracer, PyObject* iterable);
 Flow askForLength(Tracer& tracer, PyObject* iterable);

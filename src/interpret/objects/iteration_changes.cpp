@@ -13,11 +13,22 @@
 
 namespace stator::interpret {
 
-Ref<> entriesHandedOut(PyObject* container) {
-  if (!PyDict_Check(container)) return Ref<>();
-  StatorView view;
-  stator_view_dict(&view, container);
-  return stealRef(PyLong_FromSsize_t(view.keys != nullptr ? view.keys->used : 0));
+Ref<> placesOf(PyObject* container) {
+  Py_ssize_t handed_out = 0;
+  PyObject* last = Py_None;
+  if (PyDict_Check(container)) {
+    StatorView view;
+    stator_view_dict(&view, container);
+    if (view.keys != nullptr) handed_out = view.keys->used;
+    if (handed_out > 0 && view.entries[(handed_out - 1) * view.key_stride] != nullptr)
+      last = view.entries[(handed_out - 1) * view.key_stride];
+  } else if (PyAnySet_Check(container)) {
+    handed_out = reinterpret_cast<PySetObject*>(container)->fill;
+  } else {
+    return Ref<>();
+  }
+  Ref<> count = stealRef(PyLong_FromSsize_t(handed_out));
+  return stealRef(PyTuple_Pack(2, count.get(), last));
 }
 
 Out changeable(Tracer& t, PyObject* owner) {
@@ -35,24 +46,40 @@ Ref<> countingIterator(PyObject* items, bool backwards) {
 
 namespace {
 
+bool samePlaces(PyObject* before, PyObject* now) {
+  return PyTuple_GET_ITEM(before, 1) == PyTuple_GET_ITEM(now, 1) &&
+         PyObject_RichCompareBool(PyTuple_GET_ITEM(before, 0), PyTuple_GET_ITEM(now, 0), Py_EQ) ==
+             1;
+}
+
+// The key that comes next no longer lies where the iterator looks for it: a table that was made anew has no gaps.
+bool keyMoved(PyObject* dict, const std::vector<Ref<>>& parts, int64_t index) {
+  StatorView view;
+  stator_view_dict(&view, dict);
+  PyObject* keys = parts[2] ? parts[2].get() : parts[0].get();
+  const Py_ssize_t size = PyTuple_GET_SIZE(keys);
+  if (view.keys == nullptr || view.keys->used != size || index >= size) return false;
+  const bool backwards = parts.size() > 4;
+  return view.entries[(backwards ? size - 1 - index : index) * view.key_stride] !=
+         PyTuple_GET_ITEM(keys, index);
+}
+
 // Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the
 // trace does not.
 bool keysChanged(Tracer& t, PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
-  if (PyAnySet_Check(container)) {
-    if (index >= PyTuple_GET_SIZE(parts[0].get())) return false;
-    PyObject* item = PyTuple_GET_ITEM(parts[0].get(), index);
-    if (!t.own_keys.any()) return PySet_Contains(container, item) == 0;
-    PyObject* other = nullptr;
-    Py_hash_t hash = 0;
-    Py_ssize_t position = 0;
-    while (_PySet_NextEntry(container, &position, &other, &hash)) {
-      if (other == item) return false;
-    }
-    return true;
-  }
   if (parts.size() < 4 || !parts[3]) return false;
-  Ref<> now = entriesHandedOut(container);
-  return PyObject_RichCompareBool(now.get(), parts[3].get(), Py_EQ) != 1;
+  if (!samePlaces(parts[3].get(), placesOf(container).get())) return true;
+  if (PyDict_Check(container)) return keyMoved(container, parts, index);
+  if (index >= PyTuple_GET_SIZE(parts[0].get())) return false;
+  PyObject* item = PyTuple_GET_ITEM(parts[0].get(), index);
+  if (!t.own_keys.any()) return PySet_Contains(container, item) == 0;
+  PyObject* other = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(container, &position, &other, &hash)) {
+    if (other == item) return false;
+  }
+  return true;
 }
 
 // What it says about a change; null: it saw none.

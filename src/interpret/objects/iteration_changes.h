@@ -5,9 +5,9 @@
 
 namespace stator::interpret {
 
-// How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets
-// a new one.
-Ref<> entriesHandedOut(PyObject* container);
+// How many places of its table a dict or set has handed out so far, deleted ones included, and the key in a dict's
+// last: a key that comes back after it was deleted gets a new one. Null: a container of another kind.
+Ref<> placesOf(PyObject* container);
 // The dict, set or deque (trace value) that a kSnapshot goes over; null: nothing that changes.
 Out changeable(Tracer& t, PyObject* owner);
 // Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step

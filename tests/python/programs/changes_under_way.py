@@ -328,3 +328,47 @@ def dicts_that_change_while_gone_through_backwards():
         return y, out
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def one_key_goes_and_another_comes():
+    """As many keys as before, in a table that was made anew: CPython goes on at the same place of the new one."""
+
+    def f(x, over):
+        x = x + 1
+        out = []
+        for view in (lambda d: d, dict.keys, dict.values, dict.items, reversed):
+            d = {i: i for i in range(5)}
+            for seen in view(d):
+                if seen in (2, (2, 2)):
+                    del d[0]
+                    d[77] = 0
+                out.append(seen)
+            d = {i: i for i in range(5)}
+            it = iter(d)
+            next(it)
+            del d[0], d[4]
+            d[4], d[0] = 4, 0
+            out.append(list(it))
+        for key in over:
+            if key == 1:
+                del over[0]
+                over[0] = 1
+            out.append(key)
+        return x + len(out), out
+
+    return Case(f, vec(), {i: i for i in range(5)}).changing(vec(), {1: 0, 0: 1, 2: 2})
+
+
+@program(min_ops=1)
+def one_item_of_a_set_goes_and_another_comes():
+    def f(x, items):
+        out = []
+        for item in items:
+            if not out:
+                items.remove(item)
+                items.add(12)
+            out.append(item)
+        return x + len(out), out
+
+    return Case(f, vec(), {1, 2, 3}).changing(vec(), {4, 5})

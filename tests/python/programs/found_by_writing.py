@@ -4,6 +4,7 @@ eager."""
 from __future__ import annotations
 
 import abc
+import copy
 import enum
 import functools
 import inspect
@@ -354,3 +355,92 @@ def squeeze_of_a_size_that_is_not_one():
         return x.clone().squeeze_(dim) + 1
 
     return Case(f, torch.ones(5, 1, 5, 1), 1).then_call(torch.ones(1, 1, 1, 1), 0).then_call(torch.ones(5, 1, 5, 1), 2)
+
+
+def _error(call, *args):
+    try:
+        return call(*args)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@program(full=1)
+def count_of_what_is_no_number():
+    def f(x, start):
+        out = [_error(lambda: list(zip([], itertools.count(start)))), _error(itertools.count, 1, [1])]
+        return x + 1, out, next(itertools.count(x)), next(itertools.count(2.5, True))
+
+    return Case(f, vec(), "a").changing(vec(), 3)
+
+
+@program(min_ops=1)
+def parts_of_a_slice_in_their_order():
+    class Index:
+        def __init__(self, value, log):
+            self.value = value
+            self.log = log
+
+        def __index__(self):
+            self.log.append(self.value)
+            return self.value
+
+    def f(x, items):
+        log = []
+        i = functools.partial(Index, log=log)
+        out = [items[i(1) : i(7) : i(2)], "abcdef"[i(1) :], range(9)[i(0) : i(5) : i(3)], x[i(0) : i(3) : i(2)]]
+        items[i(0) : i(4) : i(2)] = "xy"
+        del items[i(1) : i(2)]
+        return x + 1, out, log
+
+    return Case(f, vec(), list(range(8))).changing(vec(), list(range(9)))
+
+
+@program(full=1)
+def what_is_no_iterable_is_assigned_to_a_slice():
+    class Bad:
+        def __iter__(self):
+            raise TypeError("mine")
+
+    def f(x, value):
+        items = [1, 2, 3]
+        out = [_error(items.__setitem__, part, value) for part in (slice(1), slice(0, 3, 1), slice(0, 3, 2))]
+        out += [_error(items.__setitem__, slice(1), Bad()), _error(",".join, value), _error(",".join, Bad())]
+        return x + 1, out, items
+
+    return Case(f, vec(), 3).changing(vec(), None)
+
+
+class _Text(str):
+    pass
+
+
+@program()
+def a_text_without_fields_gives_itself():
+    def f(x, text):
+        formed = [text.format(1), text.format_map({}), text.strip(), text % (), text[:], f"{text}", "{}".format(text)]
+        return x + 1, formed, [type(each).__name__ for each in formed]
+
+    return (
+        Case(f, vec(), _Text("abc")).changing(vec(), _Text("")).then_call(vec(), "abc").then_call(vec(), _Text("a{{"))
+    )
+
+
+class _Slotted:
+    __slots__ = ("__hidden", "shown")
+
+    def __init__(self, hidden):
+        self.__hidden = hidden
+
+
+class _Takes:
+    def __new__(cls, a):
+        return super().__new__(cls)
+
+
+@program()
+def a_copy_whose_class_wants_arguments():
+    def f(x, value):
+        y = x + 1
+        return y, copy.copy(value)
+
+    return Case(f, vec(), _Takes(1)).changing(vec(), _Slotted(2))
