@@ -11,6 +11,7 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
 #include "python/held_frames.h"
+#include "python/types.h"
 
 #include <algorithm>
 #include <array>
@@ -32,28 +33,31 @@ std::array<handlers::Handler, 256> makeTable() {
 // The values on the stack at the entry get their sources and guards when an instruction takes them, not before.
 Flow readStack(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr) {
   size_t depth = frame.stack.size();
-  size_t wanted = depth;
+  size_t wanted = depth, popped = 0;
   switch (instr.opcode) {
     case KW_NAMES:
     case PRECALL:
     case CALL: {
       const bytecode::Instr& call = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
-      wanted = static_cast<size_t>(call.oparg) + 2;
+      wanted = popped = static_cast<size_t>(call.oparg) + 2;
       break;
     }
     case FOR_ITER:
       wanted = 1;
       break;
     default:
-      if (bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly))
-        wanted = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
+      popped = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
+      if (bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly)) wanted = popped;
       break;
   }
+  const size_t kept = depth - std::min(popped, depth);
   const bool stores = instr.opcode == STORE_FAST || instr.opcode == STORE_FAST_LOAD_FAST ||
                       instr.opcode == STORE_FAST_STORE_FAST;
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (!stores && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
+    // What lies deeper stays (LIST_APPEND), and a loop drops its iterator where it has come to its end (forIter).
+    const bool stays = i < kept && !stator_is_user_class(Py_TYPE(tracer.world.roots().stack[i]));
+    if (!stores && !stays && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
       return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value,
