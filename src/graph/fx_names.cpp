@@ -105,6 +105,8 @@ std::string expressionFrom(const std::string& base, const Source& source, PyCode
     case SourceKind::kSetItem:
     case SourceKind::kDequeItem:
       return base + subscript(number);
+    case SourceKind::kIteratorPart:
+      return base + ".parts" + subscript(number);
     case SourceKind::kCell:
       // A variable that lies in a cell is known by its name.
       return source.base->kind == SourceKind::kLocal ? base : base + ".cell_contents";

@@ -87,6 +87,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kDefault:
     case SourceKind::kTensorSize:
     case SourceKind::kAhead:
+    case SourceKind::kIteratorPart:
       return true;
     default:
       return false;

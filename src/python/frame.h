@@ -102,6 +102,13 @@ StatorFrame* stator_thread_frame(void);  // the innermost frame, NULL if there i
 PyObject* stator_frame_generator(StatorFrame* frame);
 StatorFrame* stator_generator_frame(PyObject* generator);
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled);
+// Where a generator stands: the offset of the instruction at which it has yielded, or one of these.
+enum { STATOR_NOT_BEGUN = -1, STATOR_ENDED = -2, STATOR_RUNNING = -3 };
+int stator_generator_place(PyObject* generator);
+// The exception that the handlers of a suspended generator are busy with (borrowed); NULL: none.
+PyObject* stator_generator_handled(PyObject* generator);
+// Makes a suspended generator one that has not begun, and that holds nothing: closing it runs nothing.
+void stator_generator_empty(PyObject* generator);
 PyObject* stator_async_gen_wrap(PyObject* value);  // ASYNC_GEN_WRAP; new reference
 
 // The method `name` of the object's type, bound: new reference; NULL without an error set if there is none.

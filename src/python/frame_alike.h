@@ -65,6 +65,30 @@ StatorFrame* stator_generator_frame(PyObject* generator) {
   return gen->gi_frame_state < FRAME_COMPLETED ? (StatorFrame*)gen->gi_iframe : NULL;
 }
 
+int stator_generator_place(PyObject* generator) {
+  const PyGenObject* gen = (const PyGenObject*)generator;
+  if (gen->gi_frame_state == FRAME_CREATED) return STATOR_NOT_BEGUN;
+  if (gen->gi_frame_state == FRAME_EXECUTING) return STATOR_RUNNING;
+  if (gen->gi_frame_state >= FRAME_COMPLETED) return STATOR_ENDED;
+  return stator_frame_throw_offset((StatorFrame*)gen->gi_iframe);
+}
+
+PyObject* stator_generator_handled(PyObject* generator) {
+  PyObject* handled = ((PyGenObject*)generator)->gi_exc_state.exc_value;
+  return handled != Py_None ? handled : NULL;
+}
+
+// Behind RETURN_GENERATOR come POP_TOP and the first RESUME.
+void stator_generator_empty(PyObject* generator) {
+  PyGenObject* gen = (PyGenObject*)generator;
+  StatorFrame* frame = (StatorFrame*)gen->gi_iframe;
+  PyCodeObject* code = stator_frame_code(frame);
+  stator_frame_set_offset(frame, (code->_co_firsttraceable - 2) * UNIT);
+  gen->gi_frame_state = FRAME_CREATED;
+  stator_frame_truncate(frame, 0);
+  for (int i = 0; i < code->co_nlocalsplus; i++) stator_frame_set_slot(frame, i, NULL);
+}
+
 PyObject* stator_lookup_special(PyObject* self, PyObject* name) {
   return _PyObject_LookupSpecial(self, name);
 }

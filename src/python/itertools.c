@@ -2,6 +2,8 @@
 // that the fields are set here; they are laid out alike in 3.11 to 3.13.
 #include "python/itertools.h"
 
+#include "python/objects.h"
+
 #include <string.h>
 
 typedef struct {
@@ -72,6 +74,8 @@ static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t c
     Chain* chain = (Chain*)iterator;
     put(&chain->source, PyTuple_GET_ITEM(state, 0));
     put(&chain->active, PyTuple_GET_SIZE(state) > 1 ? PyTuple_GET_ITEM(state, 1) : NULL);
+  } else if (Py_TYPE(iterator) == &PyEnum_Type && PyLong_CheckExact(state)) {
+    stator_enumerate_set(iterator, PyLong_AsSsize_t(state));
   } else if (is(iterator, "itertools.cycle", sizeof(Cycle)) && PyTuple_Check(state)) {
     Cycle* cycle = (Cycle*)iterator;
     put(&cycle->saved, PyTuple_GET_ITEM(state, 0));

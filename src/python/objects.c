@@ -521,6 +521,57 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
   }
 }
 
+typedef struct {
+  PyObject_HEAD
+  PyObject* inner;  // a tuple of iterators
+  PyObject* function;
+} Map;
+
+typedef struct {
+  PyObject_HEAD
+  PyObject* source;
+  PyObject* active;
+} Chain;
+
+static int isChain(PyTypeObject* type) {
+  return strcmp(type->tp_name, "itertools.chain") == 0 && type->tp_basicsize == sizeof(Chain);
+}
+
+static PyObject* partAt(PyObject* tuple, Py_ssize_t n) {
+  return tuple != NULL && n >= 0 && n < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, n) : NULL;
+}
+
+PyObject* stator_iterator_part(PyObject* iterator, Py_ssize_t n) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (type == &PyZip_Type) return partAt(((Zip*)iterator)->inner, n);
+  if (type == &PyEnum_Type) return n == 0 ? ((Enumerate*)iterator)->inner : NULL;
+  if (type == &PyMap_Type) {
+    Map* map = (Map*)iterator;
+    return n == 0 ? map->function : partAt(map->inner, n - 1);
+  }
+  if (!isChain(type)) return NULL;
+  return n == 0 ? ((Chain*)iterator)->source : n == 1 ? ((Chain*)iterator)->active : NULL;
+}
+
+PyObject* stator_iterator_state(PyObject* iterator) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (type == &PyZip_Type) {
+    Zip* zipped = (Zip*)iterator;
+    return Py_BuildValue("(ni)", zipped->size, zipped->strict);
+  }
+  if (type == &PyEnum_Type) {
+    Enumerate* counted = (Enumerate*)iterator;
+    return counted->long_index == NULL ? PyLong_FromSsize_t(counted->index) : NULL;
+  }
+  if (type == &PyMap_Type) return PyLong_FromSsize_t(PyTuple_GET_SIZE(((Map*)iterator)->inner));
+  if (!isChain(type) || ((Chain*)iterator)->source == NULL) return NULL;
+  return PyBool_FromLong(((Chain*)iterator)->active != NULL);
+}
+
+void stator_enumerate_set(PyObject* iterator, Py_ssize_t next) {
+  ((Enumerate*)iterator)->index = next;
+}
+
 // A removed element leaves an entry with a key of setobject.c's own (not counted) and the hash -1, which no element
 // has.
 int stator_set_assign(PyObject* target, PyObject* from) {

@@ -192,6 +192,14 @@ void stator_range_skip(PyObject* iterator, Py_ssize_t n);
 // what such an iterator goes over, by number (borrowed); NULL: there are no so many, or it has ended
 PyObject* stator_iterator_container(PyObject* iterator, int n);
 
+// What other iterators of C's are made of, by number (borrowed); NULL: there is no such part. zip: the iterators.
+// enumerate: the iterator. map: the function, the iterators. chain: the iterator over iterables, the one under way.
+PyObject* stator_iterator_part(PyObject* iterator, Py_ssize_t n);
+// New reference. zip: how many, and whether it is strict; map: how many; enumerate: the next number; chain: whether one
+// is under way. NULL without an error: it is none of these, or its number does not fit.
+PyObject* stator_iterator_state(PyObject* iterator);
+void stator_enumerate_set(PyObject* iterator, Py_ssize_t next);
+
 // A class no longer is among its base's __subclasses__(), nor told of what changes there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base);
 

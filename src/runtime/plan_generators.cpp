@@ -13,6 +13,7 @@ bool fillForPlan(PyObject* generator, int64_t state, PyObject* handled,
                  const std::vector<PyObject*>& values) {
   using breaks::GeneratorState;
   if (state == GeneratorState::kEnded) {
+    if (stator_generator_place(generator) >= 0) stator_generator_empty(generator);
     // It has not begun: closing it runs nothing.
     return static_cast<bool>(stealRef(PyObject_CallMethod(generator, "close", nullptr)));
   }

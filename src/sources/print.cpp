@@ -148,6 +148,10 @@ class Printer {
       }
       case SourceKind::kAhead:
         return "list(" + base(source) + ")[" + n + "]";
+      case SourceKind::kIteratorPart:
+        return base(source) + (source.index == kIteratorFunction ? ".function"
+                               : source.index == kIteratorState  ? ".state"
+                                                                 : ".parts[" + n + "]");
       case SourceKind::kFloatTensor:
       case SourceKind::kScalarValue:
       case SourceKind::kViewDict:

@@ -258,6 +258,24 @@ PyObject* fieldOf(const Source& source, PyObject* base) {
   return nullptr;
 }
 
+// Of what runs, nothing is known.
+PyObject* generatorPart(PyObject* generator, int64_t index, Ref<>& keep) {
+  const int place = stator_generator_place(generator);
+  if (index == kIteratorState) return owned(PyLong_FromLong(place), keep);
+  StatorFrame* frame = stator_generator_frame(generator);
+  if (frame == nullptr || place == STATOR_RUNNING || stator_generator_handled(generator) != nullptr)
+    return nullptr;
+  if (index == kIteratorFunction) return reinterpret_cast<PyObject*>(stator_frame_function(frame));
+  if (index >= stator_frame_slot_count(frame) + stator_frame_depth(frame)) return nullptr;
+  return stator_frame_slots(frame)[index];
+}
+
+PyObject* iteratorPart(PyObject* iterator, int64_t index, Ref<>& keep) {
+  if (PyGen_CheckExact(iterator)) return generatorPart(iterator, index, keep);
+  return index == kIteratorState ? owned(stator_iterator_state(iterator), keep)
+                                 : stator_iterator_part(iterator, index);
+}
+
 // What containers and iterators hold.
 STATOR_HOT PyObject* itemOf(const Source& source, PyObject* base, Ref<>& keep, bool* unknown) {
   PyObject* key = source.key.get();
@@ -292,6 +310,8 @@ STATOR_HOT PyObject* itemOf(const Source& source, PyObject* base, Ref<>& keep, b
     case SourceKind::kAhead:
       return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
                                          : nullptr;
+    case SourceKind::kIteratorPart:
+      return iteratorPart(base, index, keep);
     case SourceKind::kViewDict:
       return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? stator_dict_of_view(base)
                                                                    : nullptr;

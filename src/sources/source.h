@@ -76,7 +76,13 @@ enum class SourceKind : uint8_t {
   // key: a callable that the capture has made, and that captures nothing when it runs; what it says of base. Runs user
   // code.
   kAsked,
+  // index: a part of an iterator. Of a generator that is suspended: a slot of its frame, then what lies on its stack;
+  // of one of C's: see stator_iterator_part. Below: kIteratorFunction, kIteratorState.
+  kIteratorPart,
 };
+
+// The function of a generator; where it stands (stator_generator_place), or the state of an iterator of C's.
+constexpr int64_t kIteratorFunction = -1, kIteratorState = -2;
 
 struct Source {
   SourceKind kind;

@@ -21,6 +21,8 @@ _KINDS = {
     "table": "x + table[i]",
     "reversed(items)": "x + i",
     "layers": "i(x)",
+    "(item * 2 for item in items)": "x + i",
+    "enumerate(item * 2 for item in items)": "x * (i[0] + 2) + i[1]",
 }
 
 
@@ -72,19 +74,19 @@ def test_two_graphs_around_one_break(kind):
         for where in range(length):
             arguments = _arguments(length)
             torch.testing.assert_close(compiled(*arguments, where), f(*arguments, where))
-    assert counter.graphs <= 45
+    assert counter.graphs <= 48
 
 
 @pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
 @pytest.mark.parametrize("kind", [kind for kind in _KINDS if kind != "table"])
 def test_a_break_in_each_round(kind):
-    """One graph from break to break, whatever the number of rounds."""
+    """One graph from break to break, whatever the number of rounds; each of a generator's first places has its own."""
     f, counter = _function(kind, ">="), _Counter()
     compiled = stator.compile(f, backend=counter)
     for _ in range(2):
         arguments = _arguments(12)
         torch.testing.assert_close(compiled(*arguments, 0), f(*arguments, 0))
-    assert counter.graphs <= 6
+    assert counter.graphs <= (9 if " for " in kind else 5)
 
 
 def test_never_fewer_calls_in_graphs_than_torchdynamo():

@@ -17,12 +17,14 @@
 #include "interpret/objects/globals.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
+#include "interpret/objects/outside_iterators.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/checks.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <optional>
 
@@ -116,7 +118,8 @@ bool unrolls(Tracer& tracer, PyObject* iterator) {
 }  // namespace
 
 Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (stator_iterator_known(frame.top()) && !unrolls(tracer, frame.top()))
+  if (takerOf(tracer, frame.top()) == nullptr && stator_iterator_known(frame.top()) &&
+      !unrolls(tracer, frame.top()))
     return tracer.breakWith(breaks::Reason::kUnsupportedIterator, Py_TYPE(frame.top())->tp_name);
   STATOR_VALUE(item, next(tracer, frame.top()));
   if (item) {
@@ -124,6 +127,9 @@ Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     advance(frame);
     return Flow::kOk;
   }
+  if (!isTraceIterator(frame.top()) && !stator_is_user_class(Py_TYPE(frame.top())) &&
+      dropRunsUserCode(tracer, frame.top()))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.drop();
   jumpTo(frame, instr.target);
   return Flow::kOk;
@@ -255,7 +261,8 @@ Flow yieldValue(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 
 Flow send(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* value = frame.top();
-  PyObject* receiver = frame.top(1);
+  STATOR_VALUE(taken, takenOver(tracer, frame.top(1)));
+  PyObject* receiver = taken ? taken.get() : frame.top(1);
   Ref<> item;
   if (isTraceIterator(receiver)) {
     TraceIterator* iterator = asTraceIterator(receiver);

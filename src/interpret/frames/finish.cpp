@@ -8,6 +8,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/outside_iterators.h"
 #include "interpret/tensors/checks.h"
 #include "interpret/tensors/parameters.h"
 #include "interpret/tensors/random_draws.h"
@@ -112,6 +113,10 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
       }
     }
     if (!info->dirty || info->taken > 0) continue;
+    if (takerOf(t, object) != nullptr) {
+      builder.moveOutside(*info);
+      continue;
+    }
     if (PyCell_Check(object)) {
       if (returns && diesWithFrame(t, *info))
         dying_cells.push_back(info);

@@ -11,6 +11,7 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
 #include "python/held_frames.h"
+#include "python/types.h"
 
 #include <algorithm>
 #include <array>
@@ -29,11 +30,16 @@ std::array<handlers::Handler, 256> makeTable() {
   return table;
 }
 
+// What an instruction does with a value of the stack: it may look at it and leave it there.
+enum class Use : uint8_t { kDrops, kMoves, kKeeps };
+
 // A value that lay on the stack at the entry gets its source and its guards when an instruction takes it, not before.
-Flow readFromStack(Tracer& tracer, SymbolicFrame& frame, size_t at, bool moves) {
+Flow readFromStack(Tracer& tracer, SymbolicFrame& frame, size_t at, Use use) {
   if (frame.stack[at].get() != unreadMarker()) return Flow::kOk;
   PyObject* outside = tracer.world.roots().stack[at];
-  if (!moves && dropRunsUserCode(tracer, outside))
+  const bool stays =
+      use == Use::kMoves || (use == Use::kKeeps && !stator_is_user_class(Py_TYPE(outside)));
+  if (!stays && dropRunsUserCode(tracer, outside))
     return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   STATOR_VALUE(value, fromOutside(tracer, outside,
                                   tracer.world.root(SourceKind::kStack, static_cast<int64_t>(at))));
@@ -52,15 +58,18 @@ Flow readStack(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& inst
   pops = std::min(pops, depth);
   const bool moves = instr.opcode == STORE_FAST || instr.opcode == STORE_FAST_LOAD_FAST ||
                      instr.opcode == STORE_FAST_STORE_FAST;
+  // A loop drops its iterator where it has come to its end (forIter).
+  const Use use = moves ? Use::kMoves : instr.opcode == FOR_ITER ? Use::kKeeps : Use::kDrops;
   for (size_t i = depth; i-- > depth - pops;)
-    if (Flow flow = readFromStack(tracer, frame, i, moves); flow != Flow::kOk) return flow;
+    if (Flow flow = readFromStack(tracer, frame, i, use); flow != Flow::kOk) return flow;
   frame.lazy_stack = std::min(frame.lazy_stack, depth - pops);
   for (size_t under : {bytecode::hasEffect(taker.opcode, bytecode::kLooksAtTop) ? size_t{1} : 0,
                        bytecode::hasEffect(taker.opcode, bytecode::kLooksAtOparg)
                            ? static_cast<size_t>(taker.oparg)
                            : 0}) {
     if (under == 0 || pops + under > depth) continue;
-    if (Flow flow = readFromStack(tracer, frame, depth - pops - under, moves); flow != Flow::kOk)
+    if (Flow flow = readFromStack(tracer, frame, depth - pops - under, Use::kKeeps);
+        flow != Flow::kOk)
       return flow;
   }
   return Flow::kOk;

@@ -10,6 +10,8 @@
 
 namespace stator::interpret {
 
+struct TraceIterator;
+
 // aliases.cpp: guards for what was written and must not turn out to be something else that was read. False: it is, and
 // the trace has not seen it.
 bool addAliasGuards(Tracer& tracer);
@@ -23,8 +25,8 @@ class PlanBuilder {
   bool makes(PyObject* object) const { return memo_.count(object) != 0; }
   void effect(breaks::PlanOp op, Ref<> object, std::vector<breaks::Register> operands,
               int64_t number = 0);
-  // `except SomeError:` lets GeneratorExit pass: its handler starts with the look-up of a class that is no base of it.
-  static bool ignoresClosing(const bytecode::CodeInfo& code, int target);
+  // An iterator from outside goes to where the trace has taken it (objects/outside_iterators.h).
+  void moveOutside(const values::Info& info);
   // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was
   // dropped, which ran the rest of it. When that was, the trace does not know.
   void checkDropped();
@@ -68,6 +70,7 @@ class PlanBuilder {
   breaks::Register function(PyObject* object);
   // First the generator, then, when all is made, what its frame holds: this may hold the generator in turn.
   breaks::Register generator(PyObject* object);
+  breaks::PlanStep generatorState(breaks::Register generator, const TraceIterator* it);
   breaks::Register iterator(PyObject* object);
   breaks::Register spentIterator(PyObject* object);  // of the same type, at its end
   // `__setstate__` of a C iterator, after it was made.

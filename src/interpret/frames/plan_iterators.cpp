@@ -8,6 +8,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/iteration_changes.h"
+#include "interpret/objects/outside_iterators.h"
 #include "python/instructions.h"
 #include "python/objects.h"
 
@@ -20,46 +21,12 @@ using breaks::PlanOp;
 using breaks::PlanStep;
 using breaks::Register;
 
-bool PlanBuilder::ignoresClosing(const bytecode::CodeInfo& code, int target) {
-  size_t at = static_cast<size_t>(code.indexAt(target));
-  const auto& instrs = code.instrs();
-  // 3.12 on: around the whole body of a generator, makes a RuntimeError of a StopIteration.
-  if (instrs[at].opcode == CALL_INTRINSIC_1 && instrs[at].oparg == kIntrinsicStopIterationError)
-    return true;
-  // 3.12 on: around what `yield from` does; closes what it delegates to and raises again.
-  if (instrs[at].opcode == CLEANUP_THROW) {
-    auto around = code.findHandler(instrs[at].opcode_offset);
-    return !around || ignoresClosing(code, around->target);
-  }
-  if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO ||
-      instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
-    return false;
-  }
-  // The first clause, or one that follows.
-  PyObject* names = code.code()->co_names;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
-    PyObject* name = PyTuple_GET_ITEM(names, i);
-    if (PyUnicode_CompareWithASCIIString(name, "BaseException") == 0 ||
-        PyUnicode_CompareWithASCIIString(name, "GeneratorExit") == 0)
-      return false;
-  }
-  // What no clause takes goes on to the handlers around (`finally`), past what only puts the exception back (COPY).
-  auto around = code.findHandler(instrs[at].opcode_offset);
-  while (around && instrs[static_cast<size_t>(code.indexAt(around->target))].opcode == COPY)
-    around = code.findHandler(around->target);
-  return !around || ignoresClosing(code, around->target);
-}
-
 void PlanBuilder::checkDropped() {
   for (values::Info* info : t_.values.all()) {
     if (!isTraceIterator(info->object.get()) || memo_.count(info->object.get()) != 0) continue;
-    TraceIterator* it = asTraceIterator(info->object.get());
-    if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 ||
-        it->frame == nullptr)
-      continue;
-    const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
-    auto handler = it->frame->code->findHandler(stands_at.opcode_offset);
-    if (handler && !ignoresClosing(*it->frame->code, handler->target)) fail(info->object.get());
+    if (asTraceIterator(info->object.get())->kind == IteratorKind::kGenerator &&
+        closingIsNoticed(t_, info->object.get()))
+      fail(info->object.get());
   }
 }
 
@@ -130,23 +97,57 @@ Register PlanBuilder::generator(PyObject* object) {
     return fail(object);
   Register function = value(it->function);
   Register made = add(PlanOp::kGenerator, object, Ref<>(), {function});
+  seeks_.push_back(generatorState(made, it));
+  return made;
+}
+
+PlanStep PlanBuilder::generatorState(Register generator, const TraceIterator* it) {
   PlanStep step{PlanOp::kGeneratorFill};
-  step.operands = {made, kNull};
+  step.operands = {generator, kNull};
   if (it->exhausted) {
     step.number = breaks::GeneratorState::kEnded;
-  } else {
-    const SymbolicFrame& frame = *it->frame;
-    for (const Ref<>& slot : frame.slots) step.operands.push_back(value(slot.get()));
-    step.number = breaks::GeneratorState::kFresh;
-    if (it->index != 0) {
-      for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
-      if (it->handled != nullptr) step.operands[1] = value(it->handled);
-      step.number = breaks::GeneratorState::pack(
-          frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
-    }
+    return step;
   }
-  seeks_.push_back(std::move(step));
-  return made;
+  const SymbolicFrame& frame = *it->frame;
+  for (const Ref<>& slot : frame.slots) step.operands.push_back(value(slot.get()));
+  step.number = breaks::GeneratorState::kFresh;
+  if (it->index == 0) return step;
+  for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
+  if (it->handled != nullptr) step.operands[1] = value(it->handled);
+  step.number = breaks::GeneratorState::pack(
+      frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
+  return step;
+}
+
+void PlanBuilder::moveOutside(const values::Info& info) {
+  const TraceIterator* it = asTraceIterator(info.shadow.get());
+  PyObject* iterator = info.object.get();
+  Ref<> state;
+  switch (it->kind) {
+    case IteratorKind::kGenerator: {
+      if (it->frame == nullptr && !it->exhausted) {
+        fail(iterator);
+        return;
+      }
+      if (it->index == 0 && !it->exhausted) return;  // it has not begun
+      PlanStep step = generatorState(value(iterator), it);
+      effect(step.op, Ref<>(), std::move(step.operands), step.number);
+      return;
+    }
+    case IteratorKind::kEnumerate:
+      state = stealRef(PyLong_FromLongLong(it->index));
+      break;
+    case IteratorKind::kChain:
+      state = stealRef(it->exhausted || !(*it->sources)[1]
+                           ? PyTuple_Pack(1, (*it->sources)[0].get())
+                           : PyTuple_Pack(2, (*it->sources)[0].get(), (*it->sources)[1].get()));
+      break;
+    default:
+      return;  // they have no place of their own
+  }
+  static PyObject* const set_state = torchObject("stator._core.set_iterator_state");
+  effect(PlanOp::kEffectCall, newRef(set_state), {value(iterator), value(state.get())});
+  t_.world.keep(state);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
+#include "interpret/objects/outside_iterators.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "python/generators.h"
@@ -146,30 +147,30 @@ Out reversedCall(Tracer& t, const Args& args) {
 
 Out generatorSend(Tracer& t, const Args& args) {
   NEED(2, "send");
-  if (!isTraceIterator(args.values[0]))
+  STATOR_VALUE(taken, takenOver(t, args.values[0]));
+  if (!taken)
     return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
-  TraceIterator* generator = asTraceIterator(args.values[0]);
+  TraceIterator* generator = asTraceIterator(taken.get());
   if (generator->index == 0 && args.values[1] != Py_None) {
     return t.raiseNew(PyExc_TypeError, "can't send non-None value to a just-started generator");
   }
-  STATOR_VALUE(item, t.above.runGenerator(args.values[0], newRef(args.values[1])));
+  STATOR_VALUE(item, t.above.runGenerator(taken.get(), newRef(args.values[1])));
   if (item) return item;
-  return raiseStop(t, args.values[0]);
+  return raiseStop(t, taken.get());
 }
 
 Out generatorClose(Tracer& t, const Args& args) {
   NEED(1, "close");
-  if (!isTraceIterator(args.values[0]))
+  STATOR_VALUE(taken, takenOver(t, args.values[0]));
+  if (!taken)
     return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
-  return t.above.closeGenerator(args.values[0]);
+  return t.above.closeGenerator(taken.get());
 }
 
 // throw(exception), or the old form throw(type, value, traceback).
 Out generatorThrow(Tracer& t, const Args& args) {
   if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0)
     return wrongArguments(t, "throw");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
   PyObject* what = args.values[1];
   PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
   if (graph::isStandIn(what) || graph::isStandIn(value)) return wrongArguments(t, "throw");
@@ -189,9 +190,12 @@ Out generatorThrow(Tracer& t, const Args& args) {
   }
   if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))
     return t.breakWith(Reason::kRaises, "throws an exception from outside");
-  STATOR_VALUE(item, t.above.throwIntoGenerator(args.values[0], exception));
+  STATOR_VALUE(taken, takenOver(t, args.values[0]));
+  if (!taken)
+    return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
+  STATOR_VALUE(item, t.above.throwIntoGenerator(taken.get(), exception));
   if (item) return item;
-  return raiseStop(t, args.values[0]);
+  return raiseStop(t, taken.get());
 }
 
 }  // namespace

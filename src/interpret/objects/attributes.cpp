@@ -17,6 +17,7 @@
 #include "interpret/objects/globals.h"
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/lookups.h"
+#include "interpret/objects/outside_iterators.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
 #include "python/fields.h"
@@ -242,6 +243,10 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
     STATOR_FLOW(refuseViewsOwn(tracer, name));
   }
   if (isTraceIterator(object)) return iteratorAttribute(tracer, object, name);
+  if (PyObject* taker = PyGen_CheckExact(object) ? takerOf(tracer, object) : nullptr) {
+    PyObject* state = _PyType_Lookup(Py_TYPE(object), name);
+    if (state != nullptr && isDataDescriptor(state)) return iteratorAttribute(tracer, taker, name);
+  }
   if (PyType_Check(object))
     return typeAttribute(tracer, reinterpret_cast<PyTypeObject*>(object), name);
   if (PyModule_CheckExact(object)) return moduleAttribute(tracer, object, name);

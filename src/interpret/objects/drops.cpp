@@ -3,6 +3,7 @@
 #include "base/ref.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
+#include "interpret/objects/outside_iterators.h"
 #include "known/finalizers.h"
 
 #include <algorithm>
@@ -83,6 +84,8 @@ bool holdsNoticed(Tracer& tracer, PyObject* value, int depth) {
     PyObject* object = source.get();
     if (object == nullptr) continue;
     if (isTraceIterator(object) ? holdsNoticed(tracer, object, depth + 1)
+        : takerOf(tracer, object) != nullptr
+            ? !isHeldElsewhere(tracer, object) && dropRunsUserCode(tracer, object)
         : PyGen_CheckExact(object)
             ? !isHeldElsewhere(tracer, object)
             : !frameHolds(tracer, object, false) && dropRunsUserCode(tracer, object))
@@ -96,6 +99,12 @@ bool holdsNoticed(Tracer& tracer, PyObject* value, int depth) {
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   if (isTraceIterator(value)) return holdsNoticed(tracer, value, 0);
+  if (PyObject* taker = takerOf(tracer, value)) {
+    // Of those of C's it took the parts.
+    return asTraceIterator(taker)->kind == IteratorKind::kGenerator
+               ? closingIsNoticed(tracer, taker) && !isHeldElsewhere(tracer, value)
+               : holdsNoticed(tracer, taker, 0);
+  }
   // The cheap questions first: a look into a module's contents costs as much as the capture of a small layer.
   if (isHeldElsewhere(tracer, value) || frameHolds(tracer, value, true)) return false;
   const known::KeptByTrace kept{

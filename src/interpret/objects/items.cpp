@@ -104,11 +104,20 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
     auto* slice = reinterpret_cast<PySliceObject*>(key);
     Ref<> parts[3];
     bool any = false;
-    PyObject* const given[3] = {slice->start, slice->stop, slice->step};
+    static const char* const names[3] = {"start", "stop", "step"};
+    PyObject* const bounds[3] = {slice->start, slice->stop, slice->step};
+    const values::Info* info = tracer.values.find(key);
+    const bool outside = info != nullptr && info->origin == values::Origin::kOutside;
     for (int i : {2, 0, 1}) {  // the step first, as CPython asks
-      STATOR_VALUE(number, plainIndex(tracer, given[i]));
-      any |= static_cast<bool>(number);
-      parts[i] = number ? std::move(number) : newRef(given[i]);
+      Ref<> given = newRef(bounds[i]);
+      if (outside) {
+        const Ref<> name = stealRef(PyUnicode_InternFromString(names[i]));
+        STATOR_VALUE(read, getAttr(tracer, key, name.get()));
+        given = std::move(read);
+      }
+      STATOR_VALUE(number, plainIndex(tracer, given.get()));
+      any |= outside || static_cast<bool>(number);
+      parts[i] = number ? std::move(number) : std::move(given);
     }
     return any ? stealRef(PySlice_New(parts[0].get(), parts[1].get(), parts[2].get())) : Ref<>();
   }

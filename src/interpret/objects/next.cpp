@@ -9,6 +9,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration_changes.h"
+#include "interpret/objects/outside_iterators.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "python/objects.h"
@@ -125,7 +126,10 @@ Out nextOfObject(Tracer& tracer, PyObject* object) {
   PyObject* method = _PyType_Lookup(type, names().dunder_next);
   if (method == nullptr)
     return tracer.raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
-  if (stator_iterator_known(object)) return nextFromOutside(tracer, object);
+  if (takerOf(tracer, object) == nullptr && stator_iterator_known(object))
+    return nextFromOutside(tracer, object);
+  STATOR_VALUE(taken, takenOver(tracer, object));
+  if (taken) return next(tracer, taken.get());
   if (!PyFunction_Check(method))
     return tracer.breakWith(Reason::kUnsupportedIterator, type->tp_name);
   STATOR_VALUE(bound, special(tracer, object, "__next__"));

@@ -395,6 +395,31 @@ def parts_of_a_slice_in_their_order():
     return Case(f, vec(), list(range(8))).changing(vec(), list(range(9)))
 
 
+class _Bound:
+    def __init__(self, value, log):
+        self.value = value
+        self.log = log
+
+    def __index__(self):
+        self.log.append(self.value)
+        return self.value
+
+
+def _slices(start, stop, step):
+    log = []
+    return slice(_Bound(start, log), _Bound(stop, log), _Bound(step, log)), slice(torch.tensor(start), stop), log
+
+
+@program(min_ops=2)
+def slices_from_outside_whose_bounds_are_objects():
+    def f(x, slices, items):
+        own, tensors, _ = slices
+        out = [items[own], "abcdefgh"[own], (1, 2, 3, 4, 5)[own], range(9)[own], own.indices(5), items[tensors]]
+        return x[own] + 1, x[tensors] + 1, out
+
+    return Case(f, vec(), _slices(0, 3, 2), list(range(8))).changing(vec(), _slices(1, 4, 1), list(range(9)))
+
+
 @program(full=1)
 def what_is_no_iterable_is_assigned_to_a_slice():
     class Bad:

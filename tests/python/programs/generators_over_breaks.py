@@ -1,7 +1,11 @@
 """Generators, and context managers made from them, that a break finds half way: they become real generators and go on."""
 
 import contextlib
+import itertools
 
+import torch
+
+import stator
 from tests.python.programs import Case, program, vec
 
 
@@ -127,3 +131,150 @@ def names_of_a_generator():
         return next(items) + 1, items.__name__, items.__qualname__
 
     return Case(f, vec())
+
+
+def _rising(x, n, log=None):
+    try:
+        for i in range(n):
+            x = x + i
+            yield x
+    finally:
+        if log is not None:
+            log.append("ended")
+
+
+@program(min_ops=2)
+def loop_over_a_generator_behind_a_break():
+    def f(x):
+        total = x
+        for k, (a, b) in enumerate(zip(_rising(x, 4), _rising(x * 2, 6))):
+            if k == 1:
+                stator.graph_break()
+            total = total + a * b
+        return total
+
+    return Case(f, vec())
+
+
+@program(min_ops=2)
+def generator_that_ends_early_behind_a_break():
+    log = []
+
+    def f(x):
+        total = x
+        for k, a in enumerate(_rising(x, 4, log)):
+            if k == 1:
+                stator.graph_break()
+            total = total + a
+            if k == 2:
+                break
+        log.append("behind")
+        return total, len(log)
+
+    return Case(f, vec()).logging(log)
+
+
+@program(min_ops=2)
+def generator_kept_behind_a_break():
+    def f(x, holder):
+        holder["it"] = _rising(x, 5)
+        first = next(holder["it"])
+        stator.graph_break()
+        return first + next(holder["it"]), next(holder["it"])
+
+    holder = {}
+
+    def rest(case):
+        holder["rest"] = list(holder.pop("it"))
+
+    return Case(f, vec(), holder).watching(holder).then(rest)
+
+
+@program(min_ops=1)
+def generator_of_the_programs_call_by_call():
+    def f(x, it):
+        return x * next(it)
+
+    it = _rising(vec(), 9)
+    return Case(f, vec(), it).then_call(vec(), it).then_call(vec(), it)
+
+
+@program(min_ops=1)
+def sent_and_thrown_and_closed_behind_a_break():
+    log = []
+
+    def answers(x):
+        try:
+            while True:
+                try:
+                    got = yield x
+                    x = x + (1 if got is None else got)
+                except ValueError as error:
+                    log.append(str(error))
+        finally:
+            log.append("closed")
+
+    def f(x):
+        it = answers(x)
+        next(it)
+        stator.graph_break()
+        a = it.send(3)
+        b = it.throw(ValueError("told"))
+        it.close()
+        return a + b, next(it, None), list(log)
+
+    return Case(f, vec()).logging(log)
+
+
+@program(min_ops=1)
+def chained_and_mapped_behind_a_break():
+    def f(x):
+        it = itertools.chain(_rising(x, 2), [x * 2], _rising(x, 3))
+        mapped = map(lambda a, b: a * b, it, _rising(x, 9))
+        first = next(mapped)
+        stator.graph_break()
+        second = next(mapped)
+        stator.graph_break()
+        return first + second + sum(mapped)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def yield_from_over_a_break():
+    def inner(x, n):
+        for i in range(n):
+            x = x + i
+            yield x
+        return n
+
+    def outer(x):
+        n = yield from inner(x, 2)
+        m = yield from inner(x * 2, n)
+        yield x + m
+
+    def f(x):
+        it = outer(x)
+        values = [next(it)]
+        stator.graph_break()
+        values.extend(it)
+        return values
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def parameters_written_around_a_break():
+    layer = torch.nn.Linear(4, 4)
+    for p in layer.parameters():
+        torch.nn.init.constant_(p, 0.5)
+
+    def f(x):
+        with torch.no_grad():
+            for k, p in enumerate(layer.parameters()):
+                p.mul_(0.5)
+                if k == 0:
+                    stator.graph_break()
+        return [p.clone() for p in layer.parameters()], layer(x)
+
+    return Case(f, vec()).watching(layer)
