@@ -14,13 +14,14 @@ def by_index(sequence):
 
 
 class _Groups:
-    """What groupby and its groups share: CPython's fields, with `has_value` for a value and key that are there."""
+    """What groupby gives, and shares with its groups: CPython's fields, with `has_value` for a value and key that are
+    there. No generators: while a key is computed or compared, the program may ask for an item."""
 
     def __init__(self, iterable, key):
         self.iterator = iter(iterable)
         self.function = key
         self.has_value = False
-        self.value = self.key = None
+        self.value = self.key = self.last = None
         self.number = 0  # of the group that may go on
 
     def step(self):
@@ -34,31 +35,39 @@ class _Groups:
         self.has_value = True
         return True
 
+    def __iter__(self):
+        return self
 
-def _group(shared, key, number):
-    while shared.number == number:
-        if not shared.has_value and not shared.step():
-            return
-        if not (key is shared.key or key == shared.key):
-            return
+    def __next__(self):
+        self.number += 1
+        first = self.number == 1
+        while not self.has_value or not (first or not (self.last is self.key or self.last == self.key)):
+            if not self.step():
+                raise StopIteration
+        self.last = self.key
+        return self.key, _Group(self, self.key, self.number)
+
+
+class _Group:
+    def __init__(self, shared, key, number):
+        self.shared = shared
+        self.key = key
+        self.number = number
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        shared = self.shared
+        if shared.number != self.number or not (shared.has_value or shared.step()):
+            raise StopIteration
+        if not (self.key is shared.key or self.key == shared.key):
+            raise StopIteration
         value = shared.value
         shared.has_value = False
-        shared.value = shared.key = None
-        yield value
-
-
-def _groups(shared):
-    first = True
-    key = None
-    while True:
-        shared.number += 1
-        while not shared.has_value or not (first or not (key is shared.key or key == shared.key)):
-            if not shared.step():
-                return
-        first = False
-        key = shared.key
-        yield key, _group(shared, key, shared.number)
+        shared.value = None
+        return value
 
 
 def groupby(iterable, key=None):
-    return _groups(_Groups(iterable, key))
+    return _Groups(iterable, key)

@@ -420,6 +420,23 @@ def slices_from_outside_whose_bounds_are_objects():
     return Case(f, vec(), _slices(0, 3, 2), list(range(8))).changing(vec(), _slices(1, 4, 1), list(range(9)))
 
 
+@program(min_ops=1)
+def groups_that_are_asked_for_while_they_are_made():
+    def f(x, count):
+        seen = []
+
+        def key(n):
+            if n == count - 5:
+                seen.append(list(group))
+            return n != count - 4
+
+        for k, group in itertools.groupby(range(count), key):
+            seen.append((k, list(group)))
+        return x + 1, seen
+
+    return Case(f, vec(), 10).changing(vec(), 12)
+
+
 @program(full=1)
 def what_is_no_iterable_is_assigned_to_a_slice():
     class Bad:
