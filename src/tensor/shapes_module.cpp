@@ -175,8 +175,8 @@ PyObject* inferShapes(PyObject*, PyObject* arguments) {
     shapes::Request request{target, call.values.data(), call.positional, call.names.get(),
                             &state, {tensorOf, nullptr}};
     shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
-    static constexpr const char* kStatus[] = {"ok", "data_dependent", "dynamic_shape",
-                                              "unsupported", "raises"};
+    static constexpr const char* kStatus[] = {"ok",          "data_dependent", "dynamic_shape",
+                                              "unsupported", "raises",         "warns"};
     static constexpr const char* kTiers[] = {"memo", "rule", "fake"};
     Ref<> payload;
     if (answer.status == shapes::Status::kOk) {
