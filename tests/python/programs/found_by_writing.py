@@ -4,6 +4,7 @@ eager."""
 from __future__ import annotations
 
 import abc
+import collections
 import copy
 import enum
 import functools
@@ -418,6 +419,25 @@ def slices_from_outside_whose_bounds_are_objects():
         return x[own] + 1, x[tensors] + 1, out
 
     return Case(f, vec(), _slices(0, 3, 2), list(range(8))).changing(vec(), _slices(1, 4, 1), list(range(9)))
+
+
+@program(min_ops=1)
+def ends_inside_of_containers():
+    def f(x):
+        y, log = x + 1, []
+
+        class Ends:
+            def __del__(self):
+                log.append("gone")
+
+        for make in (lambda: types.SimpleNamespace(d=Ends()), lambda: collections.deque([Ends()])):
+            holder = make()
+            log.append("there")
+            holder = None
+            log.append("after")
+        return y, log, holder
+
+    return Case(f, vec())
 
 
 @program(min_ops=1)
