@@ -95,6 +95,7 @@ def figures():
         for name, lines in functions(path):
             if lines > LONG and not TABLES.match(name):
                 long.append((lines, name, path))
+    for path in sources(".cpp", ".h", ".c"):
         if (count := len(path.read_text().splitlines())) > LONG_FILE:
             longest.append((count, path))
     long.sort(key=lambda row: -row[0])

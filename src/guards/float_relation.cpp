@@ -54,7 +54,7 @@ std::string numberText(double number) {
 }  // namespace
 
 bool FloatRelation::holds(const double* floats, const int64_t* symbols, size_t count) const {
-  std::array<double, kLongest> stack{};
+  std::array<double, kLongest> stack;  // as far as it is filled
   size_t height = 0;
   for (const FloatTerm& term : terms) {
     switch (term.kind) {
@@ -82,16 +82,10 @@ bool FloatRelation::holds(const double* floats, const int64_t* symbols, size_t c
   return compare(operation, stack[0], stack[1]) == expected;
 }
 
-std::string FloatRelation::text(const std::vector<const sources::Source*>& symbols,
+std::string FloatRelation::text(symbolic::NameOf nameOf, const void* context,
                                 PyCodeObject* code) const {
   static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
   static const char* const operators[] = {" + ", " - ", " * ", " / "};
-  const std::pair<const std::vector<const sources::Source*>*, PyCodeObject*> context(&symbols,
-                                                                                     code);
-  const auto nameOf = [](int64_t number, const void* of) {
-    const auto& [all, where] = *static_cast<const decltype(context)*>(of);
-    return sources::print(*(*all)[static_cast<size_t>(number)], where);
-  };
   std::vector<std::string> stack;
   for (const FloatTerm& term : terms) {
     switch (term.kind) {
@@ -102,7 +96,7 @@ std::string FloatRelation::text(const std::vector<const sources::Source*>& symbo
         stack.push_back(numberText(term.number));
         break;
       case Term::kInt:
-        stack.push_back(symbolic::text(term.expr, nameOf, &context));
+        stack.push_back(symbolic::text(term.expr, nameOf, context));
         break;
       case Term::kNegative:
         stack.back() = "-" + stack.back();

@@ -37,7 +37,8 @@ struct FloatRelation {
   // `floats`: what was read, in the order of the terms. Not a number is another program: nothing that was decided holds
   // for it. Neither for ints that no double is equal to.
   bool holds(const double* floats, const int64_t* symbols, size_t count) const;
-  std::string text(const std::vector<const sources::Source*>& symbols, PyCodeObject* code) const;
+  // `nameOf`, `context`: of symbols, as symbolic::text asks.
+  std::string text(symbolic::NameOf nameOf, const void* context, PyCodeObject* code) const;
 };
 
 // A float beside a number.

@@ -45,7 +45,7 @@ STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const
     if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1)
       return static_cast<int>(i);
   }
-  std::array<double, FloatRelation::kLongest> floats{};
+  std::array<double, FloatRelation::kLongest> floats;  // as far as it is filled
   for (size_t i = 0; i < relations.floats.size(); ++i) {
     size_t count = 0;
     bool all = true;
@@ -71,6 +71,12 @@ std::string relationText(const Relations& relations, const symbolic::Expr* condi
                          PyCodeObject* code) {
   const std::pair<const Relations*, PyCodeObject*> context(&relations, code);
   return symbolic::text(condition, symbolName, &context);
+}
+
+std::string relationText(const Relations& relations, const FloatRelation& relation,
+                         PyCodeObject* code) {
+  const std::pair<const Relations*, PyCodeObject*> context(&relations, code);
+  return relation.text(symbolName, &context, code);
 }
 
 // Registers for one run: of the program if it is not running already (a kGenericAttr may call back), else of its own.
@@ -116,6 +122,14 @@ bool suspectFails(GuardProgram::Impl& program, const sources::Roots& roots) {
   return !holds;
 }
 
+// The very op that fails, with nothing taken from memory; null: none.
+const Op* firstFailure(Machine& machine) {
+  machine.replay = false;
+  machine.exact = true;
+  std::vector<Op>& ops = machine.program.ops;
+  return run(machine, ops.data(), ops.data() + ops.size());
+}
+
 void noteFailure(GuardProgram::Impl& program, const sources::Roots& roots) {
   if (program.ops.size() < kLongProgram || program.suspect != kNoGuard ||
       ++program.failed_in_a_row < 2)
@@ -123,9 +137,7 @@ void noteFailure(GuardProgram::Impl& program, const sources::Roots& roots) {
   program.failed_in_a_row = 0;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}};
-  machine.replay = false;
-  machine.exact = true;
-  const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
+  const Op* failed = firstFailure(machine);
   if (failed == nullptr) return;  // it is a condition between sizes, behind all others
   const uint32_t guard = program.origins[static_cast<size_t>(failed - program.ops.data())].guard;
   if (guard == kNoGuard || !canBeAsked(program.guards[guard])) return;
@@ -258,9 +270,7 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   if (program.contradiction) return "the guards contradict each other";
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}};
-  machine.replay = false;
-  machine.exact = true;
-  const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
+  const Op* failed = firstFailure(machine);
   if (failed == nullptr) {
     std::vector<int64_t> symbols;
     const int relation =
@@ -268,7 +278,7 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
     if (relation < 0) return "";
     if (static_cast<size_t>(relation) >= program.relations.conditions.size()) {
       const size_t at = static_cast<size_t>(relation) - program.relations.conditions.size();
-      return program.relations.floats[at].text(program.relations.symbols, roots.code) +
+      return relationText(program.relations, program.relations.floats[at], roots.code) +
              " does not hold";
     }
     const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
@@ -297,9 +307,7 @@ const sources::Source* GuardProgram::failedSource(const sources::Roots& roots) {
   if (program.outlived || program.contradiction) return nullptr;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}};
-  machine.replay = false;
-  machine.exact = true;
-  const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
+  const Op* failed = firstFailure(machine);
   if (failed == nullptr) return nullptr;
   const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
   return origin.guard != kNoGuard ? program.guards[origin.guard].source : origin.source;
@@ -324,7 +332,7 @@ std::string GuardProgram::text(PyCodeObject* code) const {
   for (const symbolic::Expr* condition : impl_->relations.conditions)
     text += relationText(impl_->relations, condition, code) + "\n";
   for (const FloatRelation& relation : impl_->relations.floats)
-    text += relation.text(impl_->relations.symbols, code) + "\n";
+    text += relationText(impl_->relations, relation, code) + "\n";
   return text;
 }
 

@@ -8,12 +8,6 @@
 
 typedef struct {
   PyObject_HEAD
-  PyObject* source;
-  PyObject* active;
-} Chain;
-
-typedef struct {
-  PyObject_HEAD
   PyObject* it;
   PyObject* saved;
   Py_ssize_t index;
@@ -70,8 +64,8 @@ static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t c
     put(&((Accumulate*)iterator)->initial, args[2]);
     Py_RETURN_NONE;
   }
-  if (is(iterator, "itertools.chain", sizeof(Chain)) && PyTuple_Check(state)) {
-    Chain* chain = (Chain*)iterator;
+  if (is(iterator, "itertools.chain", sizeof(StatorChain)) && PyTuple_Check(state)) {
+    StatorChain* chain = (StatorChain*)iterator;
     put(&chain->source, PyTuple_GET_ITEM(state, 0));
     put(&chain->active, PyTuple_GET_SIZE(state) > 1 ? PyTuple_GET_ITEM(state, 1) : NULL);
   } else if (Py_TYPE(iterator) == &PyEnum_Type && PyLong_CheckExact(state)) {

@@ -374,28 +374,6 @@ def count_of_what_is_no_number():
     return Case(f, vec(), "a").changing(vec(), 3)
 
 
-@program(min_ops=1)
-def parts_of_a_slice_in_their_order():
-    class Index:
-        def __init__(self, value, log):
-            self.value = value
-            self.log = log
-
-        def __index__(self):
-            self.log.append(self.value)
-            return self.value
-
-    def f(x, items):
-        log = []
-        i = functools.partial(Index, log=log)
-        out = [items[i(1) : i(7) : i(2)], "abcdef"[i(1) :], range(9)[i(0) : i(5) : i(3)], x[i(0) : i(3) : i(2)]]
-        items[i(0) : i(4) : i(2)] = "xy"
-        del items[i(1) : i(2)]
-        return x + 1, out, log
-
-    return Case(f, vec(), list(range(8))).changing(vec(), list(range(9)))
-
-
 class _Bound:
     def __init__(self, value, log):
         self.value = value
@@ -404,6 +382,19 @@ class _Bound:
     def __index__(self):
         self.log.append(self.value)
         return self.value
+
+
+@program(min_ops=1)
+def parts_of_a_slice_in_their_order():
+    def f(x, items):
+        log = []
+        i = functools.partial(_Bound, log=log)
+        out = [items[i(1) : i(7) : i(2)], "abcdef"[i(1) :], range(9)[i(0) : i(5) : i(3)], x[i(0) : i(3) : i(2)]]
+        items[i(0) : i(4) : i(2)] = "xy"
+        del items[i(1) : i(2)]
+        return x + 1, out, log
+
+    return Case(f, vec(), list(range(8))).changing(vec(), list(range(9)))
 
 
 def _slices(start, stop, step):
