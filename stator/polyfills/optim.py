@@ -29,15 +29,41 @@ def sub_(self, other, *, alpha):
     return self.sub_(other * alpha)
 
 
+def add(self, other, *, alpha):
+    return self.add(other * alpha)
+
+
+def sub(self, other, *, alpha):
+    return self.sub(other * alpha)
+
+
 def _one_by_one(scalars):
     return list(scalars.unbind()) if isinstance(scalars, torch.Tensor) else list(scalars)
 
 
-def foreach_addcdiv_(tensors, first, second, scalars):
+def foreach_add_(tensors, others, *, alpha):
+    for tensor, other in zip(tensors, others):
+        tensor.add_(other * alpha)
+
+
+def foreach_sub_(tensors, others, *, alpha):
+    for tensor, other in zip(tensors, others):
+        tensor.sub_(other * alpha)
+
+
+def foreach_addcdiv_(tensors, first, second, scalars=None, *, value=None):
+    if isinstance(scalars, float) or scalars is None:
+        for tensor, one, two in zip(tensors, first, second):
+            tensor.add_(one.div(two).mul(value if scalars is None else scalars))
+        return
     torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_div(first, second), _one_by_one(scalars)))
 
 
-def foreach_addcmul_(tensors, first, second, scalars):
+def foreach_addcmul_(tensors, first, second, scalars=None, *, value=None):
+    if isinstance(scalars, float) or scalars is None:
+        for tensor, one, two in zip(tensors, first, second):
+            tensor.add_(one.mul(two).mul(value if scalars is None else scalars))
+        return
     torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_mul(first, second), _one_by_one(scalars)))
 
 

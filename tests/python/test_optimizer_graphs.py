@@ -122,6 +122,27 @@ def test_every_number_changes(make):
     _compare(make, _everything, 8, graphs=2)
 
 
+@pytest.mark.parametrize("foreach", [False, pytest.param(True, marks=_left_inside)])
+@pytest.mark.parametrize("options", [{"momentum": 0.9, "weight_decay": 0.1}, {"nesterov": True, "momentum": 0.5}])
+def test_a_rate_that_changes_with_aot_autograd(options, foreach):
+    _compare_with_aot_autograd(lambda p: optim.SGD(p, lr=0.01, foreach=foreach, **options))
+
+
+@pytest.mark.parametrize("name", _ALL)
+def test_rates_of_all_with_aot_autograd(name):
+    _compare_with_aot_autograd(lambda p: getattr(optim, name)(p, lr=0.01))
+
+
+def _compare_with_aot_autograd(make):
+    wanted, _ = _train(make, _rate, lambda step: step, 8)
+    before = stator.stats()["backend_compilations"]
+    got, _ = _train(make, _rate, lambda step: stator.compile(step, backend="aot_eager"), 8)
+    for a, b in zip(wanted.parameters(), got.parameters(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
+    if stator.config.break_every == "0":
+        assert 0 < stator.stats()["backend_compilations"] - before <= 2
+
+
 @pytest.mark.parametrize("name", ["SGD", "AdamW", "RAdam"])
 def test_four_hundred_steps(name):
     _compare(lambda params: getattr(optim, name)(params, lr=0.01), _rate, 400, graphs=2, rounding=1e-3)

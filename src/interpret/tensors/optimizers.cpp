@@ -1,9 +1,15 @@
-// Operations of optimizers whose scalar is a tensor: torch reads its value, captured code multiplies by it.
+// Operations of optimizers whose scalar is a tensor: torch reads its value, captured code multiplies by it. The same
+// where it is a float that changes, and the graph has it as a tensor: AOTAutograd computes with that where it stands in
+// a product, and takes it for a constant elsewhere.
 #include "interpret/core/known.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
+#include "symbolic/sym_int.h"
+
+#include <iterator>
+#include <utility>
 
 namespace stator::interpret {
 
@@ -12,17 +18,22 @@ namespace {
 struct ScaledCall {
   const char* path;
   const char* name;     // of the method; null: a function
-  const char* keyword;  // the scalar's; null: it is the fourth argument
+  const char* keyword;  // the scalar's; null: it has none
+  size_t position;      // of the scalar; 0: it is given by name
   const char* polyfill;
 };
 
 constexpr ScaledCall kCalls[] = {
-    {"torch.Tensor.addcdiv_", "addcdiv_", "value", "stator.polyfills.optim.addcdiv_"},
-    {"torch.Tensor.addcmul_", "addcmul_", "value", "stator.polyfills.optim.addcmul_"},
-    {"torch.Tensor.add_", "add_", "alpha", "stator.polyfills.optim.add_"},
-    {"torch.Tensor.sub_", "sub_", "alpha", "stator.polyfills.optim.sub_"},
-    {"torch._foreach_addcdiv_", nullptr, nullptr, "stator.polyfills.optim.foreach_addcdiv_"},
-    {"torch._foreach_addcmul_", nullptr, nullptr, "stator.polyfills.optim.foreach_addcmul_"},
+    {"torch.Tensor.addcdiv_", "addcdiv_", "value", 0, "stator.polyfills.optim.addcdiv_"},
+    {"torch.Tensor.addcmul_", "addcmul_", "value", 0, "stator.polyfills.optim.addcmul_"},
+    {"torch.Tensor.add_", "add_", "alpha", 0, "stator.polyfills.optim.add_"},
+    {"torch.Tensor.sub_", "sub_", "alpha", 0, "stator.polyfills.optim.sub_"},
+    {"torch.Tensor.add", "add", "alpha", 0, "stator.polyfills.optim.add"},
+    {"torch.Tensor.sub", "sub", "alpha", 0, "stator.polyfills.optim.sub"},
+    {"torch._foreach_addcdiv_", nullptr, "value", 3, "stator.polyfills.optim.foreach_addcdiv_"},
+    {"torch._foreach_addcmul_", nullptr, "value", 3, "stator.polyfills.optim.foreach_addcmul_"},
+    {"torch._foreach_add_", nullptr, "alpha", 0, "stator.polyfills.optim.foreach_add_"},
+    {"torch._foreach_sub_", nullptr, "alpha", 0, "stator.polyfills.optim.foreach_sub_"},
 };
 
 // One tensor for each of the others, where eager has floats.
@@ -35,10 +46,12 @@ bool beginsWithTensor(PyObject* scalars) {
 template <size_t index>
 Out scaled(Tracer& t, const Args& args) {
   const ScaledCall& which = kCalls[index];
-  PyObject* scalar = which.keyword != nullptr  ? args.keyword(which.keyword)
-                     : args.values.size() == 4 ? args.values[3]
-                                               : nullptr;
-  if (scalar != nullptr && (graph::isStandIn(scalar) || beginsWithTensor(scalar)))
+  const bool by_place = which.position > 0 && args.positional > which.position;
+  PyObject* scalar = by_place ? args.values[which.position] : args.keyword(which.keyword);
+  const bool changes = scalar != nullptr && t.options.floats_are_tensors &&
+                       symbolic::isSymScalar(scalar) &&
+                       symbolic::asSymScalar(scalar)->of == &PyFloat_Type;
+  if (scalar != nullptr && (changes || graph::isStandIn(scalar) || beginsWithTensor(scalar)))
     return t.above.callNested(torchObject(which.polyfill), args);
   if (which.name == nullptr || args.positional == 0 || !graph::isStandIn(args.values[0])) {
     return tensorCall(t, graph::Op::kCallFunction, torchObject(which.path), args);
@@ -48,15 +61,15 @@ Out scaled(Tracer& t, const Args& args) {
   return tensorCall(t, graph::Op::kCallMethod, name, args);
 }
 
+template <size_t... indices>
+void registerCalls(std::index_sequence<indices...>) {
+  (registerHandler(kCalls[indices].path, scaled<indices>), ...);
+}
+
 }  // namespace
 
 void registerOptimizers() {
-  registerHandler(kCalls[0].path, scaled<0>);
-  registerHandler(kCalls[1].path, scaled<1>);
-  registerHandler(kCalls[2].path, scaled<2>);
-  registerHandler(kCalls[3].path, scaled<3>);
-  registerHandler(kCalls[4].path, scaled<4>);
-  registerHandler(kCalls[5].path, scaled<5>);
+  registerCalls(std::make_index_sequence<std::size(kCalls)>());
   for (const ScaledCall& call : kCalls) allowSymbols(call.path);
   registerPolyfill("torch._C._group_tensors_by_device_and_dtype", "optim.group_tensors");
   registerPolyfill("torch.optim.Optimizer.zero_grad", "optim.zero_grad");
