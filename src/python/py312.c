@@ -295,7 +295,8 @@ int stator_thread_interrupted(void) {
   return _Py_atomic_load_relaxed(&thread()->interp->ceval.eval_breaker);
 }
 
-// The collector is run by CPython's loop alone: by the first instruction of a function that does nothing.
+// The collector is run by CPython's loop alone: by the first instruction of a function that does nothing. Not where
+// somebody would see that function: the request stands, and the program's own instructions find it.
 static int run_collector(void) {
   static PyObject* nothing = NULL;
   stator_evaluator_is_off++;
@@ -314,7 +315,9 @@ int stator_thread_interrupts(void) {
   PyThreadState* tstate = thread();
   struct _ceval_state* ceval = &tstate->interp->ceval;
   if (Py_MakePendingCalls() != 0) return -1;
-  if (_Py_atomic_load_relaxed(&ceval->gc_scheduled) && run_collector() < 0) return -1;
+  if (_Py_atomic_load_relaxed(&ceval->gc_scheduled) && !thread_watched(tstate) &&
+      run_collector() < 0)
+    return -1;
   if (_Py_atomic_load_relaxed(&ceval->gil_drop_request)) {
     PyEval_RestoreThread(PyEval_SaveThread());
   }

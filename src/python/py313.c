@@ -259,15 +259,17 @@ PyObject* stator_intrinsic_2(int which, PyObject* first, PyObject* second) {
   return _PyIntrinsics_BinaryFunctions[which].func(thread(), first, second);
 }
 
-// Hidden since 3.13: a new function has it.
+// Hidden since 3.13: a new function has it. None runs for that.
 vectorcallfunc stator_function_vectorcall(void) {
   static vectorcallfunc found = NULL;
   if (found != NULL) return found;
   PyObject* globals = PyDict_New();
+  PyCodeObject* code = PyCode_NewEmpty("", "", 1);
   PyObject* function =
-      globals != NULL ? PyRun_String("lambda: None", Py_eval_input, globals, globals) : NULL;
+      globals != NULL && code != NULL ? PyFunction_New((PyObject*)code, globals) : NULL;
   if (function != NULL) found = ((PyFunctionObject*)function)->vectorcall;
   Py_XDECREF(function);
+  Py_XDECREF(code);
   Py_XDECREF(globals);
   return found;
 }

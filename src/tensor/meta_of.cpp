@@ -89,7 +89,17 @@ shapes::TensorMeta metaOf(PyObject* object) {
   return meta;
 }
 
-bool hasPlainFacts(PyObject* object) { return !THPVariable_Unpack(object).is_nested(); }
+// Dimensions have names before torch 2.13.
+template <class Impl>
+static bool hasNames(const Impl* impl) {
+  if constexpr (requires { impl->has_named_tensor_meta(); }) return impl->has_named_tensor_meta();
+  return false;
+}
+
+bool hasPlainFacts(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return !tensor.is_nested() && !hasNames(tensor.unsafeGetTensorImpl());
+}
 
 bool isOfTransform(PyObject* object) {
   const c10::DispatchKeySet keys = THPVariable_Unpack(object).key_set();

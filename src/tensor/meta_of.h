@@ -11,7 +11,7 @@ namespace stator::tensor {
 
 // storage_id stays 0: who collects several tensors numbers their storages, told apart by storageOf.
 shapes::TensorMeta metaOf(PyObject* tensor);
-bool hasPlainFacts(PyObject* object);   // it has sizes: no nested tensor of C++
+bool hasPlainFacts(PyObject* object);   // it has sizes, without names: no nested tensor of C++
 bool isOfTransform(PyObject* tensor);   // a wrapper of one of torch.func's transforms
 uintptr_t storageOf(PyObject* tensor);  // equal for tensors that share a storage; 0 if it has none
 bool deviceExists(shapes::DeviceType type, int16_t index);

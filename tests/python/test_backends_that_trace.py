@@ -305,7 +305,7 @@ def test_modes_end_where_a_backend_fails_inside_of_them() -> None:
         return *(key.raw_repr() for key in keys), torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
     before = state()
-    with pytest.raises(stator.exc.BackendCompilerFailed, match="version_counter"):
+    with pytest.raises(stator.exc.BackendCompilerFailed, match="version_counter|UntypedStorage"):  # by version of torch
         stator.compile(views, backend="aot_eager")(torch.ones(4))
     assert state() == before
     assert torch.ones(2, requires_grad=True).mul(2).requires_grad

@@ -413,14 +413,14 @@ class Named(metaclass=OPAQUE):  # type: ignore[misc]
 
 
 @dataclasses.dataclass(frozen=True)
-class Scale:
+class Scale(metaclass=OPAQUE):  # type: ignore[misc]
     by: float
 
     def __fx_repr__(self) -> tuple[str, dict[str, type]]:
         return repr(self), {"Scale": Scale}
 
 
-class Slotted:
+class Slotted(metaclass=OPAQUE):  # type: ignore[misc]
     __slots__ = ("by",)
 
     def __init__(self, by: float) -> None:

@@ -2,6 +2,7 @@
 that they are made of."""
 
 import dataclasses
+import functools
 import subprocess
 import sys
 
@@ -12,6 +13,11 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
 import stator
+from stator import _torch_versions
+
+# AOTAutograd before torch 2.13 gives wrapper subclasses strides of its own where sizes are symbols, with TorchDynamo
+# too, and marks the inputs that nested tensors are made of.
+OLD_AOT = _torch_versions.VERSION < (2, 13)
 
 pytestmark = pytest.mark.filterwarnings("error:the backend cannot compile")
 BACKENDS = ["eager", "aot_eager", "inductor"]
@@ -81,11 +87,11 @@ def parts(value):
     return [value]
 
 
-def same(left, right):
+def same(left, right, strides=True):
     assert type(left) is type(right)
     if isinstance(left, torch.Tensor):
         assert left.requires_grad == right.requires_grad and left.shape == right.shape
-        assert left.stride() == right.stride()
+        assert left.stride() == right.stride() or not strides
     for one, other in zip(parts(left), parts(right), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -820,7 +826,9 @@ def test_offsets_made_in_the_graph(backend, dynamic):
     compiled = stator.compile(f, backend=backend, dynamic=dynamic, fullgraph=True)
     values = torch.randn(9, 5, requires_grad=True)
     assert captures_of(f, compiled, values, torch.tensor([2, 4, 3]), compare=same_jagged) == 1
-    assert captures_of(f, compiled, values, torch.tensor([4, 4, 1]), compare=same_jagged) == 0
+    marked = OLD_AOT and dynamic is True and backend == "aot_eager"
+    assert captures_of(f, compiled, values, torch.tensor([4, 4, 1]), compare=same_jagged) == int(marked)
+    assert captures_of(f, compiled, values, torch.tensor([1, 7, 1]), compare=same_jagged) == 0
 
     def apart(values, lengths):
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
@@ -867,8 +875,9 @@ def test_views_with_sizes_that_change(which, backend):
         return x * 2 + x.shape[0]
 
     compiled = stator.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    compare = functools.partial(same, strides=backend == "eager" or not OLD_AOT)
     for rows, columns in ((4, 15), (6, 15), (5, 18)):
-        captures_of(f, compiled, dict(views_of(two(rows, columns)))[which])
+        captures_of(f, compiled, dict(views_of(two(rows, columns)))[which], compare=compare)
 
 
 class OfItsParent(TwoTensor):
