@@ -239,6 +239,11 @@ class Backend:
         return isinstance(self.asked, str) and (self.asked == "inductor" or self.asked.startswith("aot_eager"))
 
     @property
+    def differentiates(self):
+        """It makes one function of autograd's of each graph."""
+        return self.is_aot_autograd or type(self.function).__qualname__ == "AotAutograd"
+
+    @property
     def exports(self):
         """Its graphs are to serve all sizes: comparisons of sizes, and sizes that are given out, are values of the
         graph."""

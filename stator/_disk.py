@@ -351,6 +351,8 @@ def _node(forward_call, backward_call, facts):
         backward_call = _without_autocast(backward_call)
 
     class KeptGraph(torch.autograd.Function):
+        compiled_bw = staticmethod(backward_call)  # as AOTAutograd's class has it
+
         @staticmethod
         def forward(ctx, unseen, *inputs):
             made = forward_call([*inputs])

@@ -1,10 +1,8 @@
 """Texts for the user: breaks, limits and errors, with their place in the program first."""
 
 import collections
-import contextlib
 import dataclasses
 import dis
-import functools
 import linecache
 import logging
 import os
@@ -12,8 +10,6 @@ import re
 import traceback
 import warnings
 from typing import Any
-
-import torch
 
 from stator import _advice, _compilations, _compile_ids, _logs, _trace_records, config, exc
 
@@ -363,52 +359,24 @@ def recompile(place, failed_guards, why, code):
 
 def graph_failed(place, backend, number, error, raises):
     """A compiled graph raised what the same graph, run as it was captured, does not raise."""
-    graph = _graph_name(place, backend, number)
+    graph = graph_name(place, backend, number)
     if raises:
-        error.add_note(f"raised by the compiled graph {graph}; the program itself runs{_repro_advice(error)}")
+        error.add_note(f"raised by the compiled graph {graph}; the program itself runs{repro_advice(error)}")
         return
     first = (str(error).splitlines() or [""])[0]
     warnings.warn(
         f"the compiled graph {graph} failed when it ran ({type(error).__name__}: {first}). From now on it runs as it was captured"
-        f"{_repro_advice(error)}",
+        f"{repro_advice(error)}",
         stacklevel=2,
     )
 
 
-def _graph_name(place, backend, number):
+def graph_name(place, backend, number):
     name = getattr(backend, "compiler_name", type(backend).__name__)
     return f"__compiled_fn_{number} of backend {name!r} ({place})"
 
 
-def watch_backward(place, backend, number, outputs):
-    """AOTAutograd makes a class for each graph that it differentiates: an error that leaves its backward says which
-    graph that is."""
-    with torch._C.DisableTorchFunction():  # no mode or class of the program's is asked
-        functions = [getattr(output, "grad_fn", None) for output in outputs]
-    for function in functions:
-        made = getattr(function, "_forward_cls", None)
-        if made is None or not hasattr(made, "compiled_bw") or hasattr(made, "_stator_watched"):
-            continue
-        made._stator_watched = True
-        made.backward = staticmethod(_noting(made.backward, _graph_name(place, backend, number)))
-
-
-def _noting(backward, graph):
-    @functools.wraps(backward)
-    def watched(*args):
-        try:
-            return backward(*args)
-        except Exception as error:
-            if not getattr(error, "_stator_noted", False):
-                with contextlib.suppress(AttributeError):
-                    error._stator_noted = True
-                error.add_note(f"raised by the backward of the compiled graph {graph}{_repro_advice(error)}")
-            raise
-
-    return watched
-
-
-def _repro_advice(error):
+def repro_advice(error):
     if hasattr(error, "_stator_repro"):
         return ""
     return "; stator.config.repro_after (STATOR_REPRO_AFTER=auto) writes a script that shows it"

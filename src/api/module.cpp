@@ -14,6 +14,7 @@
 #include "runtime/ahead.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
+#include "runtime/differentiated.h"
 #include "runtime/driver_module.h"
 #include "runtime/kept_captures.h"
 #include "runtime/listing.h"
@@ -58,11 +59,11 @@ PyMODINIT_FUNC PyInit__core() {
     if (PyModule_AddFunctions(module.get(), methods) != 0) return nullptr;
   }
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
-  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() &&
-               stator::interpret::initTraceTracebackType() &&
-               stator::runtime::addCompiledFunction(module.get()) &&
-               stator::runtime::addModuleBase(module.get()) &&
-               stator::runtime::addCache(module.get()) && stator::runtime::addAhead(module.get()) &&
-               stator::debug::addSpecimenType(module.get());
+  bool ready =
+      stator::graph::initTypes() && stator::interpret::initTraceIteratorType() &&
+      stator::interpret::initTraceTracebackType() && stator::runtime::initDifferentiatedTypes() &&
+      stator::runtime::addCompiledFunction(module.get()) &&
+      stator::runtime::addModuleBase(module.get()) && stator::runtime::addCache(module.get()) &&
+      stator::runtime::addAhead(module.get()) && stator::debug::addSpecimenType(module.get());
   return ready ? module.release() : nullptr;
 }

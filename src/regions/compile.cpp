@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "regions/apart.h"
 #include "regions/plan.h"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ class Compiler {
       }
     }
     result.compiled.number = regions[0].compiled.number;
-    result.compiled.callable = makePlan(plan(regions));
+    result.compiled.callable = makePlan(plan(regions, grad_enabled));
     graph_->dropExamples();
     return result;
   }
@@ -143,7 +144,7 @@ class Compiler {
     return true;
   }
 
-  Plan plan(const std::vector<Region>& regions) {
+  Plan plan(const std::vector<Region>& regions, bool grad_enabled) {
     Plan plan;
     plan.inputs = graph_->inputs().size();
     // By value: the slot that it lies in, and the last piece that needs it.
@@ -162,13 +163,17 @@ class Compiler {
       step.callable = region.direct ? region.direct : region.compiled.callable;
       step.name = "region " + std::to_string(cut_.regions[i]) + ", call " + std::to_string(i);
       std::vector<uint32_t> dead;
-      for (const Node* input : piece.inputs) {
+      const std::vector<bool> apart = grad_enabled ? withoutGradients(piece.inputs, piece.calls)
+                                                   : std::vector<bool>(piece.inputs.size(), false);
+      for (size_t position = 0; position < piece.inputs.size(); ++position) {
+        const Node* input = piece.inputs[position];
         if (auto at = input_at_.find(input); at != input_at_.end()) {
-          step.arguments.push_back({true, static_cast<uint32_t>(at->second), false});
+          step.arguments.push_back(
+              {true, static_cast<uint32_t>(at->second), false, apart[position]});
           continue;
         }
         const bool dies = last.at(input) == i;
-        step.arguments.push_back({false, slot.at(input), dies});
+        step.arguments.push_back({false, slot.at(input), dies, apart[position]});
         if (dies) dead.push_back(slot.at(input));
       }
       free.insert(free.end(), dead.begin(), dead.end());
@@ -198,6 +203,26 @@ class Compiler {
 };
 
 }  // namespace
+
+Ref<> keepingApart(const Graph& graph, Ref<> compiled) {
+  std::vector<const Node*> inputs(graph.inputs().begin(), graph.inputs().end()), calls;
+  for (const Node& node : graph.nodes()) calls.push_back(&node);
+  const std::vector<bool> apart = withoutGradients(inputs, calls);
+  if (std::find(apart.begin(), apart.end(), true) == apart.end()) return compiled;
+  Plan plan;
+  plan.inputs = inputs.size();
+  Step step;
+  step.callable = std::move(compiled);
+  step.name = "graph";
+  for (uint32_t i = 0; i < apart.size(); ++i) step.arguments.push_back({true, i, false, apart[i]});
+  for (uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    step.results.push_back(i);
+    plan.outputs.push_back({false, i});
+  }
+  plan.slots = graph.outputs().size();
+  plan.steps.push_back(std::move(step));
+  return makePlan(std::move(plan));
+}
 
 CompiledRegions compileRegions(const std::shared_ptr<Graph>& graph, const Cut& cut,
                                bool grad_enabled, const CompileGraph& compile) {

@@ -26,4 +26,8 @@ using CompileGraph = std::function<graph::Compiled(const std::shared_ptr<graph::
 CompiledRegions compileRegions(const std::shared_ptr<graph::Graph>& graph, const Cut& cut,
                                bool grad_enabled, const CompileGraph& compile);
 
+// A whole graph's callable, which gets inputs that it computes no gradients for without their history: a backend that
+// differentiates would hand zeros to whatever has made them.
+Ref<> keepingApart(const graph::Graph& graph, Ref<> compiled);
+
 }  // namespace stator::regions

@@ -4,6 +4,7 @@
 #include "base/imports.h"
 #include "base/text.h"
 #include "regions/bodies.h"
+#include "shapes/dtypes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -99,7 +100,44 @@ PyObject* gradSwitch() {
 
 bool isCall(const Node& node) { return node.op != Op::kInput && node.op != Op::kAttribute; }
 
+std::unordered_set<uint32_t> writtenInputs(const Graph& graph) {
+  std::unordered_set<uint32_t> storages;
+  for (const Node* input : graph.inputs()) {
+    if (input->written && input->meta != nullptr) storages.insert(input->meta->storage_id);
+  }
+  return storages;
+}
+
 }  // namespace
+
+std::unordered_set<uint32_t> writtenMemory(const Graph& graph) {
+  const std::unordered_set<uint32_t> written_inputs = writtenInputs(graph);
+  std::unordered_set<uint32_t> written;
+  for (const Node& node : graph.nodes()) {
+    if (!isCall(node)) continue;
+    forEachWritten(node, written_inputs, [&](uint32_t storage) { written.insert(storage); });
+  }
+  return written;
+}
+
+bool writesStatisticsOnly(const Graph& graph) {
+  const std::unordered_set<uint32_t> inputs = writtenInputs(graph);
+  auto counts = [](const Node& node) {
+    return writesOf(node) == Writes::kFirst && node.meta != nullptr && node.meta->sizes.empty() &&
+           !shapes::isDifferentiable(node.meta->dtype);
+  };
+  bool only = true;
+  for (const Node& node : graph.nodes()) {
+    if (!isCall(node)) continue;
+    bool uses = false;
+    forEachUsed(node, [&](StandIn* used) {
+      uses |= used->meta != nullptr && inputs.count(used->meta->storage_id) != 0;
+    });
+    if (uses) only &= writesOf(node) == Writes::kStatistics || counts(node);
+    forEachWritten(node, inputs, [&](uint32_t storage) { only &= storage != 0; });
+  }
+  return only;
+}
 
 Calls::Calls(Graph& graph, bool grad_enabled) : graph_(graph) {
   const size_t count = graph.nodes().size();
@@ -167,10 +205,7 @@ void Calls::forbidModes(bool grad_enabled) {
 }
 
 void Calls::forbidWrites() {
-  std::unordered_set<uint32_t> written_inputs;
-  for (const Node* input : graph_.inputs()) {
-    if (input->written && input->meta != nullptr) written_inputs.insert(input->meta->storage_id);
-  }
+  const std::unordered_set<uint32_t> written_inputs = writtenInputs(graph_);
   std::unordered_map<uint32_t, size_t> first;  // by storage: where it is first made or used
   for (size_t at = 0; at < nodes_.size(); ++at) {
     const Node& node = *nodes_[at];

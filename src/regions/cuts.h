@@ -3,9 +3,18 @@
 
 #include "graph/graph.h"
 
+#include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 namespace stator::regions {
+
+// The memory that the calls of a graph may write to, as the facts of tensors name it; 0 among it: some that is not
+// known.
+std::unordered_set<uint32_t> writtenMemory(const graph::Graph& graph);
+// What the graph writes to among its inputs are statistics of normalisations and counters alone, which none of its
+// results depends on.
+bool writesStatisticsOnly(const graph::Graph& graph);
 
 // The calls of a graph in program order, and what a cut before each of them means.
 class Calls {

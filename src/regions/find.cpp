@@ -198,6 +198,10 @@ std::vector<Piece> piecesOf(const Graph& graph, const Calls& calls,
   return pieces;
 }
 
+bool bindSymbols(const Cut& cut) {
+  return std::all_of(cut.pieces.begin(), cut.pieces.end(), bindsSymbols);
+}
+
 }  // namespace
 
 size_t Cut::usesOf(size_t region) const {
@@ -232,10 +236,20 @@ Cut findRegions(Graph& graph, bool grad_enabled, const Wish& wish) {
     cut.pieces = piecesOf(graph, calls, merged);
     number(cut);
   }
-  for (const Piece& piece : cut.pieces) {
-    if (!bindsSymbols(piece)) return {};
-  }
-  return cut;
+  return bindSymbols(cut) ? cut : Cut();
+}
+
+Cut cutAt(Graph& graph, bool grad_enabled, const std::vector<size_t>& bounds) {
+  if (bounds.empty() || !canBeCut(graph)) return {};
+  const Calls calls(graph, grad_enabled);
+  std::vector<Stretch> stretches;
+  for (size_t i = 0; i <= bounds.size(); ++i)
+    stretches.emplace_back(i == 0 ? 0 : bounds[i - 1],
+                           i < bounds.size() ? bounds[i] : calls.size());
+  Cut cut;
+  cut.pieces = piecesOf(graph, calls, stretches);
+  number(cut);
+  return bindSymbols(cut) ? cut : Cut();
 }
 
 std::string Cut::text() const {

@@ -30,5 +30,7 @@ struct Cut {
 
 // No pieces: nothing repeats, or the graph may not be cut there.
 Cut findRegions(graph::Graph& graph, bool grad_enabled, const Wish& wish);
+// The pieces between these positions among the calls, in order. No pieces: the graph may not be cut there.
+Cut cutAt(graph::Graph& graph, bool grad_enabled, const std::vector<size_t>& bounds);
 
 }  // namespace stator::regions

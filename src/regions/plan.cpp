@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "tensor/profiler_region.h"
+#include "tensor/torch_function.h"
 
 #include <memory>
 #include <structmember.h>
@@ -26,7 +27,14 @@ Ref<> callStep(const Step& step, PyObject* const* inputs, std::vector<Ref<>>& sl
   };
   if (!step.takes_list) {
     window.clear();
-    for (const Place& place : step.arguments) window.push_back(at(place));
+    std::vector<Ref<>> without_history;
+    for (const Place& place : step.arguments) {
+      window.push_back(at(place));
+      if (!place.detached) continue;
+      without_history.push_back(tensor::detached(window.back()));
+      if (!without_history.back()) return nullptr;
+      window.back() = without_history.back().get();
+    }
     Ref<> given =
         stealRef(PyObject_Vectorcall(step.callable.get(), window.data(), window.size(), nullptr));
     for (const Place& place : step.arguments) {

@@ -15,7 +15,8 @@ namespace stator::regions {
 struct Place {
   bool is_input = false;
   uint32_t index = 0;
-  bool dies = false;  // not needed after the step that gets it
+  bool dies = false;      // not needed after the step that gets it
+  bool detached = false;  // the step gets it without its history
 };
 
 struct Step {

@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "base/check.h"
 #include "regions/compile.h"
+#include "runtime/differentiated.h"
 #include "runtime/disk_cache.h"
 #include "runtime/entry.h"
 #include "runtime/settings.h"
@@ -36,7 +37,11 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, PyCodeObject* code
       options_(options),
       prepare_(std::move(prepare)) {
   std::optional<regions::Wish> wish;
-  if (!options_.as_captured) wish = regions::wishOf(settings);
+  if (!options_.bounds.empty()) {
+    cut_ = regions::cutAt(*graph_, options_.grad_enabled, options_.bounds);
+  } else if (!options_.as_captured) {
+    wish = regions::wishOf(settings);
+  }
   if (wish) {
     cut_ = regions::findRegions(*graph_, options_.grad_enabled, *wish);
     shown_only_ = says(settings, "shows_regions");
@@ -103,12 +108,19 @@ void BackendCall::announce(size_t calls, PyObject* module) {
 
 graph::Compiled BackendCall::finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
                                     PyObject* backend) {
-  if (ready.found.callable) {
+  graph::Compiled compiled = std::move(ready.found);
+  if (compiled.callable) {
     graph->dropExamples();
-    return std::move(ready.found);
+  } else {
+    statistics().backend_compilations += ready.module.get() != Py_None ? 1 : 0;
+    compiled = graph::compile(graph, ready.module.get(), backend, ready.disk_key);
   }
-  statistics().backend_compilations += ready.module.get() != Py_None ? 1 : 0;
-  return graph::compile(graph, ready.module.get(), backend, ready.disk_key);
+  if (!compiled.callable || options_.place.empty() || compiled.number < 0) return compiled;
+  compiled.callable = differentiated(graph, std::move(compiled.callable),
+                                     {options_.place, newRef(settings_), compiled.number});
+  if (graph == graph_ && options_.differentiates)
+    compiled.callable = regions::keepingApart(*graph, std::move(compiled.callable));
+  return compiled;
 }
 
 }  // namespace stator::runtime

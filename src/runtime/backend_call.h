@@ -20,8 +20,11 @@ class BackendCall {
  public:
   struct Options {
     bool grad_enabled = false;
-    bool as_captured = false;  // the graph runs as it is: no regions, nothing on the disk
-    bool seen = false;         // somebody reads the module of each graph
+    bool as_captured = false;         // the graph runs as it is: no regions, nothing on the disk
+    bool seen = false;                // somebody reads the module of each graph
+    std::string place;                // for errors of its backward; empty: nobody differentiates it
+    bool differentiates = false;      // the backend makes one function of autograd's of each graph
+    std::vector<size_t> bounds = {};  // where it has to be cut then (regions/apart.h)
   };
   // Finds the regions, if the backend wants some: `settings` is asked for what it wants.
   BackendCall(std::shared_ptr<graph::Graph> graph, PyCodeObject* code, PyObject* settings,

@@ -61,7 +61,6 @@ struct Entry {
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
   bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
-  bool watches_backward = false;   // until its first run: an error of its backward says whose it is
   long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
   // Where the work of the backend on each of its graphs is kept (runtime/disk_cache.h); empty for one that is kept

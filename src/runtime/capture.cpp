@@ -12,8 +12,10 @@
 #include "interpret/frames/init.h"
 #include "interpret/frames/trace.h"
 #include "known/code_policy.h"
+#include "regions/apart.h"
 #include "runtime/active.h"
 #include "runtime/backend_call.h"
+#include "runtime/backend_guards.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
 #include "runtime/failed_graph.h"
@@ -31,7 +33,6 @@
 #include "tensor/torch_function.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <unordered_set>
 
@@ -197,6 +198,9 @@ struct Attempt {
   const std::chrono::steady_clock::time_point start;
   interpret::TraceOptions options = {};
   interpret::Captured captured = {};
+  bool as_captured = false;         // the graph runs as it is, whatever the backend
+  bool differentiated = false;      // the backend makes one function of autograd's of it
+  std::vector<size_t> bounds = {};  // where it is cut for that
   double backend_seconds = 0;
   bool texts = false;  // somebody wants to read them
   std::string graph_text = "", regions_text = "";
@@ -334,80 +338,6 @@ std::unique_ptr<Entry> withoutBackend(const Attempt& now, const std::vector<Ref<
   return captureWithOtherFloats(now, examples);
 }
 
-// "input 3" or "input 3 >= 0.0": what stator/_symbols.py says of a float.
-struct FloatCondition {
-  size_t position = 0;
-  std::optional<int> operation;  // Py_LT and its like
-  double constant = 0;
-};
-
-FloatCondition parseFloatCondition(const std::string& text) {
-  static const std::pair<std::string_view, int> operations[] = {{" < ", Py_LT},  {" <= ", Py_LE},
-                                                                {" == ", Py_EQ}, {" != ", Py_NE},
-                                                                {" > ", Py_GT},  {" >= ", Py_GE}};
-  FloatCondition said;
-  const char* end = text.data() + text.size();
-  const char* at = std::from_chars(text.data() + 6, end, said.position).ptr;
-  for (const auto& [name, number] : operations) {
-    if (!std::string_view(at, end).starts_with(name)) continue;
-    said.operation = number;
-    at = std::from_chars(at + name.size(), end, said.constant).ptr;
-  }
-  STATOR_CHECK(at == end, "a condition of the backend: " + text);
-  return said;
-}
-
-// False: the float has no value before the call.
-bool addFloatCondition(const std::string& text, const Entry& entry,
-                       const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
-  const FloatCondition said = parseFloatCondition(text);
-  const sources::Source* source = entry.inputs[said.position];
-  Ref<> value = examples[said.position];
-  if (source->kind == sources::SourceKind::kFloatTensor) {
-    source = source->base;
-    value = stealRef(PyObject_CallMethod(value.get(), "item", nullptr));
-  }
-  if (source->kind == sources::SourceKind::kDrawn) return false;
-  if (said.operation) {
-    guards.relations.floats.push_back(
-        guards::relationOf(source, *said.operation, said.constant, true));
-  } else {
-    guards.add(guards::Guard{guards::GuardKind::kEquals, source, nullptr, std::move(value)});
-  }
-  return true;
-}
-
-// What the backend relies on becomes guards. False: a number that has no value before the call.
-bool addConditions(const std::vector<std::string>& conditions, const Entry& entry,
-                   const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
-  for (const std::string& text : conditions) {
-    if (text.rfind("input ", 0) == 0) {
-      if (!addFloatCondition(text, entry, examples, guards)) return false;
-      continue;
-    }
-    const symbolic::Expr* condition = symbolic::parse(text);
-    STATOR_CHECK(condition != nullptr && condition->isTruth(),
-                 "a condition of the backend: " + text);
-    if (condition->kind != symbolic::Kind::kBool) guards.relations.conditions.push_back(condition);
-  }
-  return true;
-}
-
-// Inputs that have to be one tensor become guards; those that must not overlap count as written to.
-void addBackendGuards(const std::vector<graph::BackendGuard>& asked, const Entry& entry,
-                      guards::GuardSet& guards, std::vector<bool>& written) {
-  for (const graph::BackendGuard& guard : asked) {
-    if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
-      guards.add(guards::Guard{guards::GuardKind::kSameAs,
-                               entry.inputs[static_cast<size_t>(guard.inputs[0])],
-                               entry.inputs[static_cast<size_t>(guard.inputs[1])]});
-    } else {
-      for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
-      for (int index : guard.others) written[static_cast<size_t>(index)] = true;
-    }
-  }
-}
-
 // Has the backend compile the graph. With a value: what the capture gives in the entry's place, or null.
 std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   interpret::Captured& captured = now.captured;
@@ -416,7 +346,12 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   statistics().ops += static_cast<int64_t>(entry.ops);
   BackendCall call(
       captured.graph, now.code(), now.cache.backend.get(),
-      {.grad_enabled = captured.grad_enabled, .as_captured = now.wish.runs_as_is, .seen = seen},
+      {.grad_enabled = captured.grad_enabled,
+       .as_captured = now.as_captured,
+       .seen = seen,
+       .place = captured.grad_enabled && !now.options.runs_as_captured ? placeNow(now.frame) : "",
+       .differentiates = now.differentiated,
+       .bounds = now.bounds},
       [&](PyObject* module) {
         if (!now.options.runs_as_captured || seen)
           giveReason(module, compileReason(now.frame, captured), now.wish.logs);
@@ -434,7 +369,7 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   auto backend_start = std::chrono::steady_clock::now();
   tensor::TorchFunctionPause plain(entry.has_subclasses);
   graph::Compiled compiled =
-      call.compile((now.wish.runs_as_is ? asCaptured() : now.cache.backend).get());
+      call.compile((now.as_captured ? asCaptured() : now.cache.backend).get());
   if (now.texts) now.regions_text = call.regionsText();
   entry.disk_keys = call.diskKeys();
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);
@@ -449,6 +384,18 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   addBackendGuards(compiled.guards, entry, *captured.guards, written);
   entry.memory = tensor::StoragePattern::of(examples, written);
   return std::nullopt;
+}
+
+// A backend that differentiates makes one function of autograd's of a graph. Where the program's gradients would need
+// several, it gets the graph in pieces, or not at all.
+void chooseGraphs(Attempt& now) {
+  now.as_captured = now.wish.runs_as_is;
+  if (now.as_captured || !asksBackend(now.cache, "differentiates")) return;
+  regions::Parting parting = regions::partingOf(*now.captured.graph, now.captured.grad_enabled);
+  now.as_captured =
+      now.captured.differentiated_within || (parting.needed && parting.bounds.empty());
+  now.differentiated = !now.as_captured;
+  if (now.differentiated) now.bounds = std::move(parting.bounds);
 }
 
 std::unique_ptr<Entry> entryOf(const Attempt& now) {
@@ -559,8 +506,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   }
   faultPoint();
   std::unique_ptr<Entry> entry = entryOf(now);
+  chooseGraphs(now);
   const bool sets_modes =
-      describeEffects(*captured.graph, wish.runs_as_is || asksBackend(cache, "is_eager"), *entry);
+      describeEffects(*captured.graph, now.as_captured || asksBackend(cache, "is_eager"), *entry);
   if (entry->has_effects) entry->history = std::make_unique<known::DynamicHistory>(site.history);
   entry->writes_unseen = asksBackend(cache, "writes_unseen");
   now.texts = wantsTexts() || keepsCaptures();
@@ -573,8 +521,6 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if ((wish.logs & kLogPlans) != 0) reportPlan(frame, captured);
   if ((wish.logs & (kLogSymbols | kLogDynamic)) != 0)
     reportSymbols(frame, captured, captured.guards->relations.symbols);
-  entry->watches_backward =
-      entry->graph_number >= 0 && entry->grad_enabled && !now.options.runs_as_captured;
   entry->plan = std::move(captured.plan);
   entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
                           entry->plan.handled < 0 && entry->plan.draws.empty() &&

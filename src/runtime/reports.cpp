@@ -38,12 +38,6 @@ int offsetNow(StatorFrame* frame) {
   return info != nullptr && offset <= info->firstLegal() ? 0 : offset;
 }
 
-// Where the frame is: the head of the function, or the line at which it goes on behind a break.
-std::string placeNow(StatorFrame* frame) {
-  const int offset = offsetNow(frame);
-  return place(frame, offset == 0 ? 0 : PyCode_Addr2Line(stator_frame_code(frame), offset));
-}
-
 std::string sentence(const breaks::Plan& plan) {
   std::string text = breaks::reasonSentence(plan.reason);
   if (!plan.detail.empty()) text += " (" + plan.detail + ")";
@@ -99,6 +93,11 @@ std::string readable(StatorFrame* frame, const std::string& text) {
 }
 
 }  // namespace
+
+std::string placeNow(StatorFrame* frame) {
+  const int offset = offsetNow(frame);
+  return place(frame, offset == 0 ? 0 : PyCode_Addr2Line(stator_frame_code(frame), offset));
+}
 
 Ref<> stackOf(const interpret::Captured& captured) {
   Ref<> stack = stealRef(PyList_New(0));
@@ -208,12 +207,6 @@ void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyOb
   Ref<> done = callReport("graph_failed", "(sOlOi)", placeNow(frame).c_str(), cache.backend.get(),
                           number, error, static_cast<int>(raises));
   if (!done && raises) PyErr_Clear();
-}
-
-void watchBackward(const Cache& cache, StatorFrame* frame, long number, PyObject* outputs) {
-  Ref<> done = callReport("watch_backward", "(sOlO)", placeNow(frame).c_str(), cache.backend.get(),
-                          number, outputs);
-  if (!done) PyErr_Clear();
 }
 
 void reportSuppressed(StatorFrame* frame) {

@@ -9,6 +9,9 @@
 
 namespace stator::runtime {
 
+// Where the frame is: the head of the function, or the line at which it goes on behind a break.
+std::string placeNow(StatorFrame* frame);
+
 class Cache;
 
 // Sets stator.exc.Unsupported for a break under fullgraph=True, or where error_on_graph_break is set.
@@ -26,8 +29,6 @@ void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long 
 // is a warning (an error is set if the user made warnings errors).
 void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
                        bool raises);
-// The same for the backward of a graph whose outputs these are: an error that leaves it gets a note.
-void watchBackward(const Cache& cache, StatorFrame* frame, long number, PyObject* outputs);
 // The backend failed and config.suppress_errors is set: takes the error that is set and warns. Throws PythonError if
 // warnings are errors.
 void reportSuppressed(StatorFrame* frame);

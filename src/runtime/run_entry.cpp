@@ -403,10 +403,6 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       return afterNothing(cache, entry, failed.get(), frame, roots, written);
     }
     if (!outputsFit(entry, outputs.get())) return outcome(Outcome::kRaise);
-    if (entry.watches_backward) [[unlikely]] {
-      entry.watches_backward = false;
-      watchBackward(cache, frame, entry.graph_number, outputs.get());
-    }
   }
   driverCounters().counted_captured += entry.counted;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));

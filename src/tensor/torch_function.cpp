@@ -56,6 +56,13 @@ Ref<> asPlainInput(PyObject* tensor) {
   return asSubclass(tensor, THPVariableClass);
 }
 
+Ref<> detached(PyObject* tensor) {
+  if (!THPVariable_CheckExact(tensor)) return newRef(tensor);
+  TorchFunctionPause pause(true);
+  static PyObject* const name = PyUnicode_InternFromString("detach");
+  return stealRef(PyObject_CallMethodNoArgs(tensor, name));
+}
+
 int64_t functionModes() { return at::impl::PythonTorchFunctionTLS::stack_len(); }
 
 PyObject* functionMode(int64_t index) {

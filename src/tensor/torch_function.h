@@ -27,6 +27,8 @@ class TorchFunctionPause {
 Ref<> asSubclass(PyObject* tensor, PyObject* type);  // Tensor.as_subclass; null with an error set
 // the same tensor as a plain one, for a graph; null with an error set
 Ref<> asPlainInput(PyObject* tensor);
+// A plain tensor or parameter without its history, others as they are; null with an error set.
+Ref<> detached(PyObject* tensor);
 int64_t functionModes();  // how many torch function modes are active
 // from the bottom (borrowed); null: there are fewer
 PyObject* functionMode(int64_t index);

@@ -40,6 +40,8 @@ struct Captured {
   bool start_anew = false;
   std::vector<uint64_t> read_texts;  // of the trace, where it is run again
   bool wrappers_read_data = false;
+  // and has read numbers of tensors from outside (core/storages.h)
+  bool writes_behind_numbers = false;
   bool grad_enabled = false;    // at the beginning
   bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
   uint64_t counted = 0;         // instructions of counted code
@@ -49,6 +51,7 @@ struct Captured {
   std::string restart_detail;
   int restarts = 0;  // how often the trace was run again
   bool break_is_error = false;
+  bool differentiated_within = false;  // behind its end (core/ending.h)
   // An exception that is there already leaves the function: nothing of the program is left out by that break.
   bool passes_exception_on = false;
   // of a break: code and line of each frame of the program, outermost first

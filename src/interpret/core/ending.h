@@ -34,9 +34,17 @@ class Ending {
   }
   const Broke& broke() const { return broke_; }
   // The break was met while trying something that need not be: the trace goes on.
-  void forgetBreak() { broke_ = Broke(); }
+  void forgetBreak() {
+    broke_ = Broke();
+    differentiates_within_ = false;
+  }
   // Outside of the instruction that broke its reason is all that one sees of it.
   void nameReason();
+
+  // Behind the break the program differentiates by values that the graph makes, or what it makes for a gradient that is
+  // to be differentiated again.
+  void noteDifferentiatesWithin() { differentiates_within_ = true; }
+  bool differentiatesWithin() const { return differentiates_within_; }
 
   // What happened since that instruction cannot be undone, or is nothing that an exit can rebuild.
   void restartAt(uint64_t instruction, breaks::Reason reason, std::string detail = "") {
@@ -55,6 +63,7 @@ class Ending {
   Broke broke_;
   Restart restart_;
   bool starts_anew_ = false;
+  bool differentiates_within_ = false;
 };
 
 }  // namespace stator::interpret

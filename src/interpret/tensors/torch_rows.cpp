@@ -78,7 +78,36 @@ Out isTensor(Tracer& t, const Args& args) {
   return t.above.callNested(builtinFunction("isinstance"), asked);
 }
 
-Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
+// Where torch.autograd.grad and its relatives have the arguments that decide how their tensors are differentiated.
+struct GradientArguments {
+  size_t of, create_graph, by;
+};
+
+// A backend that differentiates makes one function of autograd's of a graph: gradients by values that lie inside of it
+// are not to be had from outside, nor gradients of its gradients.
+Out breakAtGradients(Tracer& t, const Args& args, const GradientArguments& places) {
+  auto argument = [&](size_t place, const char* name) {
+    return place < args.positional ? args.values[place] : args.keyword(name);
+  };
+  auto isMade = [](PyObject* value) {
+    bool made = false;
+    graph::forEachStandIn(value, [&](graph::StandIn* used) {
+      made |=
+          used->node->op != graph::Op::kInput && used->meta != nullptr && used->meta->requires_grad;
+    });
+    return made;
+  };
+  PyObject* again = argument(places.create_graph, "create_graph");
+  const bool is_again = again != nullptr && again != Py_False && again != Py_None;
+  if (isMade(args.values.empty() ? nullptr : args.values[places.of]) &&
+      (is_again || isMade(argument(places.by, "inputs"))))
+    t.ending.noteDifferentiatesWithin();
+  return t.breakWith(Reason::kBackward);
+}
+
+Out breakAtGrad(Tracer& t, const Args& args) { return breakAtGradients(t, args, {0, 4, 1}); }
+Out breakAtBackward(Tracer& t, const Args& args) { return breakAtGradients(t, args, {0, 3, 5}); }
+Out breakAtOwnBackward(Tracer& t, const Args& args) { return breakAtGradients(t, args, {0, 3, 4}); }
 
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return callNative(t, reinterpret_cast<PyObject*>(sizeType()), args);
@@ -281,9 +310,9 @@ void registerTorch() {
                           : torchObject(path);
     registerRow(found, CallRow{CallKind::kRefuse, nullptr});
   }
-  registerHandler("torch.Tensor.backward", refuseBackward);
-  registerHandler("torch.autograd.backward", refuseBackward);
-  registerHandler("torch.autograd.grad", refuseBackward);
+  registerHandler("torch.Tensor.backward", breakAtOwnBackward);
+  registerHandler("torch.autograd.backward", breakAtBackward);
+  registerHandler("torch.autograd.grad", breakAtGrad);
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
   registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
