@@ -15,6 +15,7 @@
 #include "python/frame.h"
 #include "python/types.h"
 #include "python/version.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
 #include <string_view>
@@ -145,6 +146,7 @@ Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector
 
 Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
   Broke why = tracer.ending.broke();
+  const bool is_method = PyObject_TypeCheck(callable, &PyMethodDescr_Type);
   std::vector<Ref<>> keep;
   std::vector<PyObject*> copies;
   for (size_t i = 0; i < args.values.size(); ++i) {
@@ -154,6 +156,10 @@ Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
     STATOR_VALUE(replaced, plain(tracer, value));
     // The container that a method belongs to may hold anything: wrong arguments are noticed before it is looked at.
     if (!isNativeSafe(tracer, replaced.get()) && !(i == 0 && onlyMovesReferences(replaced.get())))
+      return tracer.breakWith(why.reason, why.detail);
+    // Errors name the classes of arguments, not that of the object whose method it is.
+    const bool names_class = !symbolic::isSymbol(value) && !(i == 0 && is_method);
+    if (names_class && Py_TYPE(value) != Py_TYPE(replaced.get()))
       return tracer.breakWith(why.reason, why.detail);
     Ref<> copy = ownCopy(replaced.get());
     copies.push_back(copy.get());
