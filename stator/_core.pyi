@@ -184,6 +184,11 @@ def guards_text(*args: Any, **kwargs: Any) -> Any: ...  # guards_text(program, c
 def guards_time(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check.
+def hand_iterator(
+    *args: Any, **kwargs: Any
+) -> (
+    Any
+): ...  # hand_iterator(iterator): what zip and its kin take in its place, so that its __iter__ does not run again.
 def hook_installed(*args: Any, **kwargs: Any) -> Any: ...  # Whether stator's evaluator is in place at this moment.
 def in_compiled_region(
     *args: Any, **kwargs: Any
@@ -194,6 +199,9 @@ def infer_shapes(
 def infer_symbolic(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # The same with sizes as symbols: (decisions, answer, other sizes, answer there) or None.
+def iterate_by_index(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # iterate_by_index(sequence): what iter() makes of an object that has only __getitem__.
 def keep_captures(*args: Any, **kwargs: Any) -> Any: ...  # Whether captures are kept as text from now on.
 def kept(
     *args: Any, **kwargs: Any

@@ -165,6 +165,8 @@ _function_records: weakref.WeakKeyDictionary[torch.nn.Module, Any] = weakref.Wea
 def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, name: str) -> GraphModule:
     """A function that a graph calls: a higher-order operator's body."""
     module: Any = _LazyGraphModule(attributes or {}, graph)
+    # torch's own prints a line of the made source where a call raises: eager has no such source.
+    type(module)._wrapped_call = staticmethod(torch.nn.Module.__call__)
     module._stator_name = name
     _function_records[module] = record
     return module

@@ -33,17 +33,11 @@ Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operand
   return tuple;
 }
 
-// The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the
-// trace already ran them.
-PyTypeObject* nativeBase(PyTypeObject* type) {
-  while (type->tp_base != nullptr && stator_is_user_class(type)) type = type->tp_base;
-  return type;
-}
-
+// By the tp_new of C: the trace ran the program's own __new__ already.
 Ref<> makeNew(PyObject* cls) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
   Ref<> empty = stealRef(PyTuple_New(0));
-  return stealRef(nativeBase(type)->tp_new(type, empty.get(), nullptr));
+  return stealRef(stator_native_base(type)->tp_new(type, empty.get(), nullptr));
 }
 
 Ref<> makeFunction(const Registers& registers, const PlanStep& step) {
@@ -60,7 +54,7 @@ Ref<> makeFunction(const Registers& registers, const PlanStep& step) {
 }
 
 Ref<> makeIterator(PyObject* iterable, int64_t position) {
-  Ref<> iterator = stealRef(PyObject_GetIter(iterable));
+  Ref<> iterator = stealRef(stator_native_iter(iterable));
   if (!iterator || position == 0) return iterator;
   if (PyObject_HasAttrString(iterator.get(), "__setstate__")) {
     Ref<> done = stealRef(
@@ -113,14 +107,14 @@ Ref<> made(const PlanStep& step, const Registers& r) {
       if (!items) return Ref<>();
       Ref<> args = stealRef(PyTuple_Pack(1, items.get()));
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
-      value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
+      value = stealRef(stator_native_base(type)->tp_new(type, args.get(), nullptr));
       break;
     }
     case PlanOp::kScalarOf: {
       Ref<> args = makeTuple(r, step.operands);
       if (!args) return Ref<>();
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
-      value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
+      value = stealRef(stator_native_base(type)->tp_new(type, args.get(), nullptr));
       break;
     }
     case PlanOp::kList:
@@ -155,7 +149,7 @@ Ref<> made(const PlanStep& step, const Registers& r) {
       Ref<> args = makeTuple(r, step.operands);
       if (!args) return Ref<>();
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
-      PyTypeObject* base = nativeBase(type);
+      PyTypeObject* base = stator_native_base(type);
       value = stealRef(base->tp_new(type, args.get(), nullptr));
       if (value && base->tp_init(value.get(), args.get(), nullptr) != 0) return Ref<>();
       break;
@@ -184,6 +178,9 @@ STATOR_HOT Ref<> valueOf(const PlanStep& step, const sources::Roots& roots, PyOb
       value = sources::read(*step.source, roots);
       STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read: " +
                                                   sources::print(*step.source, roots.code));
+      break;
+    case PlanOp::kStackEntry:
+      value = sources::read(*step.source, roots);
       break;
     case PlanOp::kGraphOutput:
       value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
@@ -217,6 +214,9 @@ STATOR_HOT Ref<> valueOf(const PlanStep& step, const sources::Roots& roots, PyOb
       break;
     case PlanOp::kIterator:
       value = makeIterator(operand(0), step.number);
+      break;
+    case PlanOp::kReversed:
+      value = stealRef(stator_native_reversed(operand(0)));
       break;
     case PlanOp::kGenerator:
       value = generatorDoors().make(operand(0));
@@ -323,7 +323,7 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
                         Registers& r) {
   if (!gives(step.op)) return effect(step, r);
   Ref<> value = valueOf(step, roots, graph_outputs, r);
-  if (!value) return false;
+  if (!value && step.op != PlanOp::kStackEntry) return false;
   r[static_cast<size_t>(step.result)] = std::move(value);
   return true;
 }

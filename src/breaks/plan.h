@@ -23,6 +23,8 @@ enum class PlanOp : uint8_t {
   // Values. `object` is a constant, `source` a source, `operands` registers.
   kConstant,
   kSource,
+  // source: what lay on the stack at the entry, unread; the one value that may be CPython's NULL
+  kStackEntry,
   kGraphOutput,  // number: index
   kTuple,
   kTupleOf,  // object: tuple subclass or torch.Size; operands: items
@@ -44,7 +46,8 @@ enum class PlanOp : uint8_t {
   // object: a built-in callable that runs no user code; operands: positional arguments
   kCall,
   kAdvance,   // operands[0] (an iterator of C's), after `number` items were taken from it
-  kIterator,  // iter(operands[0]) advanced to position `number`
+  kIterator,  // C's iter(operands[0]) advanced to position `number`
+  kReversed,  // C's reversed(operands[0])
   // Filling what was made empty; object-level stores that run no user code.
   kListExtend,     // operands: list, items...
   kDictSet,        // operands: dict, key, value

@@ -99,6 +99,7 @@ class Describer {
       case PlanOp::kConstant:
         return terms_.show(step.object.get());
       case PlanOp::kSource:
+      case PlanOp::kStackEntry:
         return sources::print(*step.source, terms_.roots.code);
       case PlanOp::kGraphOutput:
         return terms_.outputs[static_cast<size_t>(step.number)];
@@ -137,6 +138,8 @@ class Describer {
         return list(of) + " after " + number + " items";
       case PlanOp::kIterator:
         return "iter(" + list(of) + ")" + (step.number != 0 ? " after " + number + " items" : "");
+      case PlanOp::kReversed:
+        return "reversed(" + list(of) + ")";
       case PlanOp::kGenerator:
         return "generator of " + list(of);
       default:
@@ -216,7 +219,7 @@ class Describer {
     makers_[result] = &step;
     std::string made = value(step);
     const bool plain = step.op == PlanOp::kConstant || step.op == PlanOp::kSource ||
-                       step.op == PlanOp::kGraphOutput;
+                       step.op == PlanOp::kStackEntry || step.op == PlanOp::kGraphOutput;
     const bool written_once = step.op == PlanOp::kTuple || step.op == PlanOp::kSlice ||
                               step.op == PlanOp::kMethod || step.op == PlanOp::kTupleOf;
     if (plain || (written_once && uses_[result] <= 1)) {

@@ -148,6 +148,8 @@ std::string expressionFrom(const std::string& base, const Source& source, PyCode
       if (source.index < -1)
         return base + ".stride()" + subscript(std::to_string(-2 - source.index));
       return base + ".size()" + subscript(number);
+    case SourceKind::kTensorNumber:
+      return base + ".item()" + subscript(number);
     case SourceKind::kWeakTarget:
       return base + "()";
     default:

@@ -47,12 +47,12 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "slice_step",    "range_start",
                                         "range_stop",    "range_step",
                                         "tensor_grad",   "tensor_size",
-                                        "tensor_attr",   "weak_target",
-                                        "scalar_value",  "lru_entry",
-                                        "view_dict",     "dict_value",
-                                        "proxied",       "array_tensor",
-                                        "float_tensor",  "ahead",
-                                        "asked"};
+                                        "tensor_number", "tensor_attr",
+                                        "weak_target",   "scalar_value",
+                                        "lru_entry",     "view_dict",
+                                        "dict_value",    "proxied",
+                                        "array_tensor",  "float_tensor",
+                                        "ahead",         "asked"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAsked) + 1);
 
 constexpr const char* kGuardNames[] = {
@@ -86,6 +86,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kClosure:
     case SourceKind::kDefault:
     case SourceKind::kTensorSize:
+    case SourceKind::kTensorNumber:
     case SourceKind::kAhead:
     case SourceKind::kIteratorPart:
       return true;

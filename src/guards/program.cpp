@@ -18,7 +18,8 @@ namespace {
 
 // Sources know no torch; this room knows both.
 const bool kTensorPartsGiven = [] {
-  sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode, tensor::ofFloat});
+  sources::setTensorParts(
+      {tensor::gradOf, tensor::sizeOf, tensor::numberOf, tensor::functionMode, tensor::ofFloat});
   return true;
 }();
 

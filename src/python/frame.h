@@ -107,7 +107,7 @@ enum { STATOR_NOT_BEGUN = -1, STATOR_ENDED = -2, STATOR_RUNNING = -3 };
 int stator_generator_place(PyObject* generator);
 // The exception that the handlers of a suspended generator are busy with (borrowed); NULL: none.
 PyObject* stator_generator_handled(PyObject* generator);
-// Makes a suspended generator one that has not begun, and that holds nothing: closing it runs nothing.
+// Makes a generator that has not ended one that has not begun, and that holds nothing: closing it runs nothing.
 void stator_generator_empty(PyObject* generator);
 PyObject* stator_async_gen_wrap(PyObject* value);  // ASYNC_GEN_WRAP; new reference
 

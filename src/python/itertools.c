@@ -89,7 +89,44 @@ static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t c
   Py_RETURN_NONE;
 }
 
+// An iterator that is handed on: its iter() is the iterator itself, and the class of that is not asked again.
+typedef struct {
+  PyObject_HEAD
+  PyObject* iterator;
+} Handed;
+
+static void handed_dealloc(PyObject* self) {
+  Py_XDECREF(((Handed*)self)->iterator);
+  PyObject_Free(self);
+}
+
+static PyObject* handed_iter(PyObject* self) { return Py_NewRef(((Handed*)self)->iterator); }
+
+static PyTypeObject HandedType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "stator._core.HandedIterator",
+    .tp_basicsize = sizeof(Handed),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = handed_dealloc,
+    .tp_iter = handed_iter,
+};
+
+static PyObject* hand_iterator(PyObject* module, PyObject* iterator) {
+  if (PyType_Ready(&HandedType) != 0) return NULL;
+  Handed* handed = PyObject_New(Handed, &HandedType);
+  if (handed != NULL) handed->iterator = Py_NewRef(iterator);
+  return (PyObject*)handed;
+}
+
+static PyObject* iterate_by_index(PyObject* module, PyObject* sequence) {
+  return PySeqIter_New(sequence);
+}
+
 PyMethodDef stator_itertools_methods[] = {
+    {"iterate_by_index", iterate_by_index, METH_O,
+     "iterate_by_index(sequence): what iter() makes of an object that has only __getitem__."},
+    {"hand_iterator", hand_iterator, METH_O,
+     "hand_iterator(iterator): what zip and its kin take in its place, so that its __iter__ does "
+     "not run again."},
     {"set_iterator_state", (PyCFunction)(void (*)(void))set_state, METH_FASTCALL,
      "set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument "
      "is what "

@@ -35,3 +35,15 @@ int stator_is_method_wrapper(PyObject* value) {
   }
   return Py_TYPE(value) == type;
 }
+
+PyObject* stator_native_iter(PyObject* container) {
+  PyTypeObject* native = stator_native_base(Py_TYPE(container));
+  return native->tp_iter != NULL ? native->tp_iter(container) : PyObject_GetIter(container);
+}
+
+PyObject* stator_native_reversed(PyObject* container) {
+  static PyObject* name = NULL;
+  if (name == NULL) name = PyUnicode_InternFromString("__reversed__");
+  PyObject* own = _PyType_Lookup(stator_native_base(Py_TYPE(container)), name);
+  return PyObject_CallOneArg(own != NULL ? own : (PyObject*)&PyReversed_Type, container);
+}

@@ -21,6 +21,15 @@ static inline int stator_is_user_class(PyTypeObject* type) {
   const unsigned long both = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE;
   return (type->tp_flags & both) == Py_TPFLAGS_HEAPTYPE;
 }
+// The nearest base written in C: object, dict, list, ... Borrowed.
+static inline PyTypeObject* stator_native_base(PyTypeObject* type) {
+  while (stator_is_user_class(type)) type = type->tp_base;
+  return type;
+}
+// iter() and reversed() of C's over a container: what a subclass has in their place is for the trace to run, once.
+// New references.
+PyObject* stator_native_iter(PyObject* container);
+PyObject* stator_native_reversed(PyObject* container);
 
 #ifdef __cplusplus
 }

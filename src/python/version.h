@@ -37,6 +37,11 @@ constexpr bool kLocalsAreOneDict = PY_MINOR_VERSION < 13;
 constexpr const char* kNoDictToSetIn =
     PY_MINOR_VERSION < 13 ? "" : " and no __dict__ for setting new attributes";
 
+// What a slice of a list without steps says of something that is not iterable.
+constexpr const char* kNotForSlice = PY_MINOR_VERSION < 13
+                                         ? "can only assign an iterable"
+                                         : "must assign iterable to extended slice";
+
 // What a class pattern says about something that is no class.
 constexpr const char* kPatternIsNoClass = PY_MINOR_VERSION < 12
                                               ? "called match pattern must be a type"

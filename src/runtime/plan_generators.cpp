@@ -13,8 +13,8 @@ bool fillForPlan(PyObject* generator, int64_t state, PyObject* handled,
                  const std::vector<PyObject*>& values) {
   using breaks::GeneratorState;
   if (state == GeneratorState::kEnded) {
-    if (stator_generator_place(generator) >= 0) stator_generator_empty(generator);
-    // It has not begun: closing it runs nothing.
+    // Closing what has not begun runs nothing; CPython 3.12 leaves its arguments in it.
+    if (stator_generator_place(generator) != STATOR_ENDED) stator_generator_empty(generator);
     return static_cast<bool>(stealRef(PyObject_CallMethod(generator, "close", nullptr)));
   }
   if (state == GeneratorState::kFresh) {

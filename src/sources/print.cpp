@@ -133,6 +133,8 @@ class Printer {
         if (source.index < -1)
           return base(source) + ".stride(" + std::to_string(-2 - source.index) + ")";
         return base(source) + ".size(" + n + ")";
+      case SourceKind::kTensorNumber:
+        return base(source) + ".flatten()[" + n + "].item()";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
       case SourceKind::kAsked: {

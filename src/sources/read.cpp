@@ -185,6 +185,9 @@ PyObject* readFunctionPart(const Source& source, PyObject* base, bool* unknown) 
 PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
   if (source.kind == SourceKind::kTensorGrad)
     return tensor_parts.grad != nullptr ? owned(tensor_parts.grad(base), keep) : nullptr;
+  if (source.kind == SourceKind::kTensorNumber)
+    return tensor_parts.number != nullptr ? owned(tensor_parts.number(base, source.index), keep)
+                                          : nullptr;
   return tensor_parts.size != nullptr ? owned(tensor_parts.size(base, source.index), keep)
                                       : nullptr;
 }
@@ -368,6 +371,7 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
       return readFunctionPart(source, base, unknown);
     case SourceKind::kTensorGrad:
     case SourceKind::kTensorSize:
+    case SourceKind::kTensorNumber:
       return readTensorPart(source, base, keep);
     case SourceKind::kArrayTensor:
       return tensorOfArray(base, keep);

@@ -62,6 +62,8 @@ enum class SourceKind : uint8_t {
   kRangeStep,
   kTensorGrad,  // tensor.grad
   kTensorSize,  // index: dim, or -1 for the storage offset (a Python int)
+  // index: an element, counted as the tensor's indices run (a Python number)
+  kTensorNumber,
   kTensorAttr,  // key: name; attribute that a user put on a tensor
   kWeakTarget,  // referent of a weakref
   // the exact str, int, float, bytes or complex that an instance of a subclass holds
@@ -153,7 +155,9 @@ struct TensorParts {
   // new reference; None when there is none
   PyObject* (*grad)(PyObject* tensor) = nullptr;
   PyObject* (*size)(PyObject* tensor, int64_t dim) = nullptr;  // new reference
-  PyObject* (*function_mode)(int64_t index) = nullptr;         // of this thread, borrowed
+  // new reference; null without an error: not on the CPU, or no plain number
+  PyObject* (*number)(PyObject* tensor, int64_t index) = nullptr;
+  PyObject* (*function_mode)(int64_t index) = nullptr;  // of this thread, borrowed
   // new reference: on the CPU, of one double
   PyObject* (*of_float)(double number) = nullptr;
 };

@@ -456,6 +456,51 @@ PyObject* ofFloat(double number) {
   END_HANDLE_TH_ERRORS
 }
 
+PyObject* numberOf(PyObject* object, int64_t index) {
+  if (!isTensor(object)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const bool plain = tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() &&
+                     !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_quantized() &&
+                     !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+                     tensor.unsafeGetTensorImpl()->has_storage();
+  if (!plain || index >= tensor.numel()) return nullptr;
+  int64_t offset = 0;
+  for (int64_t dim = tensor.dim(); dim-- > 0;) {
+    offset += index % tensor.size(dim) * tensor.stride(dim);
+    index /= tensor.size(dim);
+  }
+  const char* at = static_cast<const char*>(tensor.const_data_ptr()) +
+                   offset * static_cast<int64_t>(tensor.itemsize());
+  auto read = [&]<class T>(T value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (tensor.scalar_type()) {
+    case at::kBool:
+      return PyBool_FromLong(*at != 0);
+    case at::kByte:
+      return PyLong_FromLong(read(uint8_t{}));
+    case at::kChar:
+      return PyLong_FromLong(read(int8_t{}));
+    case at::kShort:
+      return PyLong_FromLong(read(int16_t{}));
+    case at::kInt:
+      return PyLong_FromLong(read(int32_t{}));
+    case at::kLong:
+      return PyLong_FromLongLong(read(int64_t{}));
+    case at::kHalf:
+      return PyFloat_FromDouble(static_cast<double>(read(at::Half{})));
+    case at::kBFloat16:
+      return PyFloat_FromDouble(static_cast<double>(read(at::BFloat16{})));
+    case at::kFloat:
+      return PyFloat_FromDouble(static_cast<double>(read(float{})));
+    case at::kDouble:
+      return PyFloat_FromDouble(read(double{}));
+    default:
+      return nullptr;
+  }
+}
+
 PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
   if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());

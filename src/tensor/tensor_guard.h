@@ -71,6 +71,9 @@ struct TensorPlace {
 PyObject* gradOf(PyObject* tensor);  // None when it has none
 // of one double, on the CPU; null with an error set
 PyObject* ofFloat(double number);
+// An element as a Python number, counted as the tensor's indices run. Null without an error: the tensor is not on the
+// CPU, or it is of a kind that only operations can read.
+PyObject* numberOf(PyObject* tensor, int64_t index);
 PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage offset
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device

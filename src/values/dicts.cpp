@@ -1,13 +1,19 @@
 #include "values/dicts.h"
 
 #include "python/objects.h"
+#include "python/types.h"
+
+#include <unordered_map>
 
 namespace stator::values {
 
-Ref<> dictKeys(PyObject* dict) {
-  if (!PyODict_Check(dict)) return stealRef(PyDict_Keys(dict));
-  Ref<> iterator = stealRef(PyODict_Type.tp_iter(dict));
+Ref<> itemsOf(PyObject* container) {
+  Ref<> iterator = stealRef(stator_native_iter(container));
   return iterator ? stealRef(PySequence_List(iterator.get())) : Ref<>();
+}
+
+Ref<> dictKeys(PyObject* dict) {
+  return PyODict_Check(dict) ? itemsOf(dict) : stealRef(PyDict_Keys(dict));
 }
 
 Ref<> dictItems(PyObject* dict) {
@@ -56,17 +62,47 @@ bool ordersAgree(PyObject* dict) {
   return true;
 }
 
-bool dictFill(PyObject* target, PyObject* from) {
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t position = 0;
-  Py_hash_t hash = 0;
-  while (stator_dict_next(from, &position, &key, &value, &hash)) {
-    // The hash is known: a key's own __hash__ does not run again.
-    if (PyODict_Check(target) ? PyODict_SetItem(target, key, value) != 0
-                              : _PyDict_SetItem_KnownHash(target, key, value, hash) != 0)
-      return false;
+namespace {
+
+struct Entry {
+  PyObject *key, *value;
+  Py_hash_t hash;
+};
+
+bool nextEntry(PyObject* dict, Py_ssize_t& position, Entry& entry) {
+  return stator_dict_next(dict, &position, &entry.key, &entry.value, &entry.hash) != 0;
+}
+
+// The hash is known: a key's own __hash__ does not run again.
+bool put(PyObject* target, const Entry& entry) {
+  return (PyODict_Check(target)
+              ? PyODict_SetItem(target, entry.key, entry.value)
+              : _PyDict_SetItem_KnownHash(target, entry.key, entry.value, entry.hash)) == 0;
+}
+
+// Into a plain dict, in the order in which an OrderedDict iterates.
+bool fillInOrder(PyObject* target, PyObject* from) {
+  std::unordered_map<PyObject*, Entry> entries;
+  Entry entry{};
+  for (Py_ssize_t position = 0; nextEntry(from, position, entry);)
+    entries.emplace(entry.key, entry);
+  Ref<> keys = dictKeys(from);
+  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+    if (!put(target, entries.at(PyList_GET_ITEM(keys.get(), i)))) return false;
   }
-  if (!PyODict_Check(target) || ordersAgree(from)) return true;
+  return static_cast<bool>(keys);
+}
+
+}  // namespace
+
+bool dictFill(PyObject* target, PyObject* from) {
+  const bool agree = ordersAgree(from);
+  if (!agree && !PyODict_Check(target)) return fillInOrder(target, from);
+  Entry entry{};
+  for (Py_ssize_t position = 0; nextEntry(from, position, entry);) {
+    if (!put(target, entry)) return false;
+  }
+  if (agree) return true;
   Ref<> keys = dictKeys(from);
   for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
     static PyObject* name = PyUnicode_InternFromString("move_to_end");

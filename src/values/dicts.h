@@ -6,12 +6,15 @@
 
 namespace stator::values {
 
+// What C's own iterator of the container gives, as a list: a subclass may have anything for `__iter__`.
+Ref<> itemsOf(PyObject* container);
 Ref<> dictKeys(PyObject* dict);   // a list, in the order in which the dict iterates
 Ref<> dictItems(PyObject* dict);  // a list of (key, value), in the same order
 bool dictSet(PyObject* dict, PyObject* key, PyObject* value);  // false with an error set
 bool dictDelete(PyObject* dict, PyObject* key);
 bool dictClear(PyObject* dict);
-// `target` is empty; it gets the entries of `from`. An ordered one gets both orders.
+// `target` gets the entries of `from`, under the hashes that these have there. One that is ordered and empty gets both
+// orders.
 bool dictFill(PyObject* target, PyObject* from);
 // Whether an OrderedDict's own order is that of the dict beneath.
 bool ordersAgree(PyObject* dict);

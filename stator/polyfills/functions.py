@@ -112,7 +112,7 @@ def ordered_copy(table):
     if type(table) is collections.OrderedDict:
         return collections.OrderedDict(table)
     made = type(table)()
-    for key in table:
+    for key in collections.OrderedDict.__iter__(table):
         made[key] = table[key]
     return made
 

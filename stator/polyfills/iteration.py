@@ -1,18 +1,6 @@
 """Iterators whose state is easier to say in Python than in C++."""
 
 
-def by_index(sequence):
-    """What iter() makes of an object that has only __getitem__."""
-    index = 0
-    while True:
-        try:
-            item = sequence[index]
-        except (IndexError, StopIteration):
-            return
-        yield item
-        index += 1
-
-
 class _Groups:
     """What groupby gives, and shares with its groups: CPython's fields, with `has_value` for a value and key that are
     there. No generators: while a key is computed or compared, the program may ask for an item."""
@@ -26,9 +14,9 @@ class _Groups:
 
     def step(self):
         """Whether there is a next value."""
-        for value in self.iterator:
-            break
-        else:
+        try:
+            value = next(self.iterator)
+        except StopIteration:
             return False
         self.key = value if self.function is None else self.function(value)
         self.value = value

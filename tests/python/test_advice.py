@@ -144,10 +144,19 @@ trial(
 )
 trial("kDataDependentRead", "or keep the value", lambda x: x + int(x.sum()), lambda x: x + x.sum().trunc())
 trial(
-    "kDataDependentRead", "index_select(0, t)", lambda x, t: x[t] + 1, lambda x, t: x.index_select(0, t)[0] + 1, (X, T)
+    "kDataDependentRead",
+    "index_select(0, t)",
+    lambda x, t: x[t.abs()] + 1,
+    lambda x, t: x.index_select(0, t.abs())[0] + 1,
+    (X, T),
 )
 trial(
-    "kDataDependentRead", "for a slice x[:t]", lambda x, t: x[:t] + 1, lambda x, t: x[:t] + 1, (X, T), settings=SCALARS
+    "kDataDependentRead",
+    "for a slice x[:t]",
+    lambda x, t: x[: t.abs()] + 1,
+    lambda x, t: x[: t.abs()] + 1,
+    (X, T),
+    settings=SCALARS,
 )
 trial(
     "kDataDependentRead",
@@ -159,15 +168,15 @@ trial(
 trial(
     "kDataDependentRead",
     "pass t.item()",
-    lambda x, t: x.new_zeros(t) + 1,
-    lambda x, t: x.new_zeros(t.item()) + 1,
+    lambda x, t: x.new_zeros(t.abs()) + 1,
+    lambda x, t: x.new_zeros(t.abs().item()) + 1,
     (X, T),
     settings=SCALARS,
 )
 
 
 def _repeats(x, t):
-    for _ in range(t):
+    for _ in range(t.abs() if isinstance(t, torch.Tensor) else t):
         x = x + 1
     return x
 

@@ -86,9 +86,8 @@ Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   if (base == &PyType_Type) return makeClass(tracer, type, args.withoutFirst());
   // As CPython asks: no other __new__ of C's may lie between.
-  PyTypeObject* solid = type;
-  while (solid != nullptr && stator_is_user_class(solid)) solid = solid->tp_base;
-  if (solid != nullptr && solid->tp_new != base->tp_new)
+  PyTypeObject* solid = stator_native_base(type);
+  if (solid->tp_new != base->tp_new)
     return tracer.breakWith(Reason::kRaises, std::string(base->tp_name) + ".__new__ is not safe");
   if (hasFinalizer(type))
     return tracer.breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");

@@ -146,7 +146,7 @@ std::optional<Out> readSequenceSlot(Tracer& tracer, const SlotCall& slot) {
     return tracer.fromNative(stealRef(slots->mp_subscript(items.get(), values[1])));
   }
   if (slot.is("__contains__", 2)) {
-    STATOR_VALUE(plain_items, tracer.made(stealRef(PySequence_List(items.get()))));
+    STATOR_VALUE(plain_items, tracer.made(values::itemsOf(items.get())));
     return contains(tracer, plain_items.get(), values[1]);
   }
   return std::nullopt;

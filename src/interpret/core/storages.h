@@ -32,6 +32,19 @@ class Storages {
   bool anyLeafWrites() const { return !leaf_writes_.empty(); }
   bool isLeafWritten(uint32_t id) const { return leaf_writes_.count(id) != 0; }
 
+  // Numbers of tensors from outside were read, as they are where the entry begins; inputs were written to.
+  void noteNumberRead(uint32_t id) { numbers_.insert(id); }
+  void noteInputWrite(uint32_t id) {
+    written_inputs_.insert(id);
+    writes_behind_numbers_ |= id == 0 || numbers_.count(id) != 0;
+  }
+  bool hasNumberRead(uint32_t id) const { return numbers_.count(id) != 0; }
+  bool isInputWritten(uint32_t id) const {
+    return written_inputs_.count(id) != 0 || written_inputs_.count(0) != 0;
+  }
+  bool writesBehindNumbers() const { return writes_behind_numbers_; }
+  bool writesBesideNumbers() const { return !numbers_.empty() && !written_inputs_.empty(); }
+
   // Of tensors that get a hook at the exit: what is written to afterwards has another history.
   void hook(uint32_t id) { hooked_.insert(id); }
   bool isHooked(uint32_t id) const { return hooked_.count(id) != 0; }
@@ -46,7 +59,8 @@ class Storages {
   uint32_t next_ = 1;
   std::unordered_map<uintptr_t, uint32_t> inputs_;
   std::unordered_map<uint32_t, uint8_t> grads_;
-  std::unordered_set<uint32_t> leaf_writes_, hooked_;
+  std::unordered_set<uint32_t> leaf_writes_, hooked_, numbers_, written_inputs_;
+  bool writes_behind_numbers_ = false;
 };
 
 }  // namespace stator::interpret

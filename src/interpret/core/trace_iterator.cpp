@@ -4,6 +4,7 @@
 #include "interpret/core/frame_stack.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -104,6 +105,8 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
       return &PyFilter_Type;
     case IteratorKind::kReversed:
       return iterator->flag ? &PyReversed_Type : reversedType((*iterator->sources)[0].get());
+    case IteratorKind::kByIndex:
+      return &PySeqIter_Type;
     case IteratorKind::kCallable:
       return &PyCallIter_Type;
     case IteratorKind::kGenerator:
@@ -144,11 +147,8 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
           (*iterator->sources)[iterator->kind == IteratorKind::kSequence ? 0 : 1].get();
       if (PyType_Check(over) || graph::isStandIn(over))
         return graph::isStandIn(over) ? &PyTupleIter_Type : list_iterator;
-      // Of a built-in container: no user code.
-      Ref<> sample =
-          stealRef(iterator->sources->size() > 4
-                       ? PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyReversed_Type), over)
-                       : PyObject_GetIter(over));
+      Ref<> sample = stealRef(iterator->sources->size() > 4 ? stator_native_reversed(over)
+                                                            : stator_native_iter(over));
       if (!sample) PyErr_Clear();
       return sample ? Py_TYPE(sample.get()) : list_iterator;
     }

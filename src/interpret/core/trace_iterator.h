@@ -15,6 +15,8 @@ struct SymbolicFrame;
 enum class IteratorKind : uint8_t {
   kSequence,  // source[0]: list, tuple, str, range, bytes, by index (a list that grows is seen)
   kReversed,  // the same, from the end: index counts down; flag: asks __getitem__ for each
+  // source[0]: an object that has only __getitem__, which is asked for each; index counts up
+  kByIndex,
   // source[0]: a tuple of the items; source[1]: the object to rebuild the iterator from (dict view, set ...);
   kSnapshot,
   // source[2], of values and items of a dict: its keys

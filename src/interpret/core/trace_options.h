@@ -59,6 +59,8 @@ struct TraceOptions {
   std::string break_at_detail;
   // operations on wrapper subclasses, as an earlier trace has seen
   bool wrappers_read_data = false;
+  // Numbers in tensors from outside are read where the entry begins; not where the captured part writes to one.
+  bool reads_numbers = true;
   // Texts of tensors that earlier traces have seen read, by the instructions that make them.
   std::vector<uint64_t> read_texts;
 };

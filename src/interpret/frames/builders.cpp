@@ -16,6 +16,7 @@
 #include "interpret/objects/texts.h"
 #include "interpret/objects/updates.h"
 #include "symbolic/sym_int.h"
+#include "values/dicts.h"
 
 namespace stator::interpret::handlers {
 
@@ -274,7 +275,7 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
   STATOR_VALUE(target, contentsForWrite(tracer, dict));
   // Under the hashes that the other one has them.
   STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
-                return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                return values::dictFill(into, items.get()) ? Py_NewRef(Py_None) : nullptr;
               }).flow());
   return done(frame, 1);
 }

@@ -16,6 +16,7 @@
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
 #include "python/objects.h"
+#include "values/dicts.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -131,7 +132,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
       builder.setRandomState(builder.value(object), info->shadow.get(), true);
     } else if (info->shadow) {
       if (isDeque(object)) {
-        Ref<> list = stealRef(PySequence_List(info->shadow.get()));
+        Ref<> list = values::itemsOf(info->shadow.get());
         Register contents = builder.rebuilt(list.get());
         t.world.keep(list);
         builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")),

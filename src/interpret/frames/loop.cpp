@@ -37,12 +37,17 @@ enum class Use : uint8_t { kDrops, kMoves, kKeeps };
 Flow readFromStack(Tracer& tracer, SymbolicFrame& frame, size_t at, Use use) {
   if (frame.stack[at].get() != unreadMarker()) return Flow::kOk;
   PyObject* outside = tracer.world.roots().stack[at];
+  const Source* source = tracer.world.root(SourceKind::kStack, static_cast<int64_t>(at));
+  if (outside == nullptr) {
+    tracer.world.guard(Guard{GuardKind::kAbsent, source});
+    frame.stack[at].reset();
+    return Flow::kOk;
+  }
   const bool stays =
       use == Use::kMoves || (use == Use::kKeeps && !stator_is_user_class(Py_TYPE(outside)));
   if (!stays && dropRunsUserCode(tracer, outside))
     return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
-  STATOR_VALUE(value, fromOutside(tracer, outside,
-                                  tracer.world.root(SourceKind::kStack, static_cast<int64_t>(at))));
+  STATOR_VALUE(value, fromOutside(tracer, outside, source));
   frame.stack[at] = std::move(value);
   return Flow::kOk;
 }

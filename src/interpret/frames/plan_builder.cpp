@@ -55,7 +55,7 @@ void PlanBuilder::finish() {
 }
 
 Register PlanBuilder::stackEntry(size_t index) {
-  Register result = add(PlanOp::kSource, nullptr);
+  Register result = add(PlanOp::kStackEntry, nullptr);
   plan_.steps.back().source =
       t_.world.root(sources::SourceKind::kStack, static_cast<int64_t>(index));
   return result;

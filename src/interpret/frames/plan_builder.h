@@ -73,6 +73,8 @@ class PlanBuilder {
   breaks::PlanStep generatorState(breaks::Register generator, const TraceIterator* it);
   breaks::Register iterator(PyObject* object);
   breaks::Register spentIterator(PyObject* object);  // of the same type, at its end
+  // What is handed to zip and its kin, which ask it for its iterator: the program's own `__iter__` has run.
+  breaks::Register handed(PyObject* iterator);
   // `__setstate__` of a C iterator, after it was made.
   breaks::Register withState(breaks::Register iterator, breaks::Register state);
   breaks::Register itertools(PyObject* object);

@@ -48,7 +48,7 @@ std::vector<Register> PlanBuilder::sequence(PyObject* items) {
   std::vector<Register> out;
   // By the C layout, whatever a subclass has for __iter__.
   const bool by_layout = PyTuple_Check(items) || PyList_Check(items);
-  Ref<> held = by_layout ? newRef(items) : stealRef(PySequence_List(items));
+  Ref<> held = by_layout ? newRef(items) : values::itemsOf(items);
   STATOR_CHECK(held, "the items of a container");
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(held.get()); ++i)
     out.push_back(value(PySequence_Fast_GET_ITEM(held.get(), i)));

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "bytecode/opcodes.h"
 #include "interpret/core/known.h"
+#include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
@@ -11,6 +12,7 @@
 #include "interpret/objects/outside_iterators.h"
 #include "python/instructions.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <unordered_map>
 
@@ -200,6 +202,7 @@ SpentCalls makeSpentCalls() {
   for (const char* path : {"builtins.map", "builtins.filter", "itertools.starmap",
                            "itertools.takewhile", "itertools.dropwhile", "itertools.filterfalse"})
     addSpent(calls, torchObject(path), {none, no_tuple});
+  addSpent(calls, torchObject("stator._core.iterate_by_index"), {no_tuple});
   addSpent(calls, torchObject("itertools.compress"), {no_tuple, no_tuple});
   addSpent(calls, torchObject("itertools.repeat"), {none, zero});
   addSpent(calls, torchObject("itertools.islice"), {no_tuple, zero});
@@ -226,6 +229,12 @@ Register PlanBuilder::spentIterator(PyObject* object) {
   return made;
 }
 
+Register PlanBuilder::handed(PyObject* iterator) {
+  const Register made = value(iterator);
+  if (made == kNull || !stator_is_user_class(typeOf(t_, iterator))) return made;
+  return add(PlanOp::kCall, nullptr, newRef(torchObject("stator._core.hand_iterator")), {made});
+}
+
 Register PlanBuilder::iterator(PyObject* object) {
   TraceIterator* it = asTraceIterator(object);
   auto& parts = *it->sources;
@@ -250,8 +259,7 @@ Register PlanBuilder::iterator(PyObject* object) {
       if (noticesChange(t_, object)) return fail(object);
       if (parts.size() > 4) {
         if (changes || it->index != 0) return fail(object);
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)),
-                   {value(parts[1].get())});
+        return add(PlanOp::kReversed, object, Ref<>(), {value(parts[1].get())});
       }
       Register made =
           add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
@@ -265,29 +273,36 @@ Register PlanBuilder::iterator(PyObject* object) {
       return made;
     }
     case IteratorKind::kReversed: {
-      if (!PyList_CheckExact(parts[0].get())) return fail(object);
+      if (!PyList_Check(parts[0].get()) || it->flag) return fail(object);
       Register list = value(parts[0].get());
-      Register made =
-          add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {list});
+      Register made = add(PlanOp::kReversed, object, Ref<>(), {list});
       seek(made, it->index);
+      return made;
+    }
+    case IteratorKind::kByIndex: {
+      Register made =
+          add(PlanOp::kCall, object, newRef(torchObject("stator._core.iterate_by_index")),
+              {value(parts[0].get())});
+      if (it->index != 0) seek(made, it->index);
       return made;
     }
     case IteratorKind::kEnumerate: {
       Ref<> start = stealRef(PyLong_FromLongLong(it->index));
-      operands = {value(parts[0].get()), constant(start.get())};
+      operands = {handed(parts[0].get()), constant(start.get())};
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyEnum_Type)),
                  operands);
     }
     case IteratorKind::kZip:
       if (it->flag) return fail(object);
-      for (auto& part : parts) operands.push_back(value(part.get()));
+      for (auto& part : parts) operands.push_back(handed(part.get()));
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyZip_Type)), operands);
     case IteratorKind::kMap:
-      for (auto& part : parts) operands.push_back(value(part.get()));
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyMap_Type)), operands);
     case IteratorKind::kFilter:
-      for (auto& part : parts) operands.push_back(value(part.get()));
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)),
+      operands.push_back(value(parts[0].get()));
+      for (size_t i = 1; i < parts.size(); ++i) operands.push_back(handed(parts[i].get()));
+      return add(PlanOp::kCall, object,
+                 newRef(reinterpret_cast<PyObject*>(
+                     it->kind == IteratorKind::kMap ? &PyMap_Type : &PyFilter_Type)),
                  operands);
     default:
       return itertools(object);
@@ -309,6 +324,7 @@ Register PlanBuilder::itertools(PyObject* object) {
     return constant(boxed.get());
   };
   auto part = [&](size_t i) { return value(parts[i].get()); };
+  auto over = [&](size_t i) { return handed(parts[i].get()); };
   auto call = [&](std::vector<Register> operands) {
     return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
                std::move(operands));
@@ -325,13 +341,13 @@ Register PlanBuilder::itertools(PyObject* object) {
       Register stop = parts[2].get() == Py_None
                           ? constant(Py_None)
                           : number(PyLong_AsLongLong(parts[2].get()) - it->index);
-      return call({part(0), number(next - it->index), stop, part(3)});
+      return call({over(0), number(next - it->index), stop, part(3)});
     }
     case IteratorKind::kCount:
       return call({part(0), part(1)});
     case IteratorKind::kCycle: {
       Register rest =
-          it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
+          it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : over(0);
       std::vector<Register> state = {part(1), constant(it->flag ? Py_True : Py_False)};
       Register made = call({rest});
       return withState(made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
@@ -340,7 +356,7 @@ Register PlanBuilder::itertools(PyObject* object) {
       return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
     case IteratorKind::kAccumulate: {
       Register total = parts[2] ? part(2) : kNull;
-      Register made = call({part(0), part(1)});
+      Register made = call({over(0), part(1)});
       if (parts[3]) {
         static PyObject* const set_state = torchObject("stator._core.set_iterator_state");
         add(PlanOp::kCall, nullptr, newRef(set_state), {made, constant(Py_None), part(3)});
@@ -350,24 +366,25 @@ Register PlanBuilder::itertools(PyObject* object) {
     case IteratorKind::kStarMap:
     case IteratorKind::kTakeWhile:
     case IteratorKind::kFilterFalse:
+      return call({part(0), over(1)});
     case IteratorKind::kCompress:
-      return call({part(0), part(1)});
+      return call({over(0), over(1)});
     case IteratorKind::kDropWhile: {
-      Register made = call({part(0), part(1)});
+      Register made = call({part(0), over(1)});
       return it->flag ? withState(made, constant(Py_True)) : made;
     }
     case IteratorKind::kZipLongest: {
       std::vector<Register> operands;
       for (size_t i = 1; i < parts.size(); ++i) {
         if (!parts[i]) return fail(object);
-        operands.push_back(part(i));
+        operands.push_back(over(i));
       }
       Register fill = part(0);
       Register made = call(operands);
       return withState(made, fill);
     }
     case IteratorKind::kPairwise:
-      return parts[1] ? fail(object) : call({part(0)});
+      return parts[1] ? fail(object) : call({over(0)});
     case IteratorKind::kMoves: {
       Register made = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(type)),
                           sequence(parts[2].get()));

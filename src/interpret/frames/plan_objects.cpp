@@ -248,8 +248,7 @@ std::optional<Register> PlanBuilder::nativeInstance(PyObject* object) {
 Register PlanBuilder::instance(PyObject* object) {
   if (std::optional<Register> made = nativeInstance(object)) return *made;
   PyTypeObject* type = Py_TYPE(object);
-  PyTypeObject* base = type;
-  while (base->tp_base != nullptr && stator_is_user_class(base)) base = base->tp_base;
+  PyTypeObject* base = stator_native_base(type);
   if (t_.values.find(object) == nullptr && !(base == &PyTuple_Type && isNamedTuple(object))) {
     // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
     return fail(object);

@@ -25,13 +25,11 @@ namespace stator::interpret {
 
 namespace {
 
-// What the frame's stack held at the entry, unread.
+// What the frame's stack held at the entry, unread: CPython's NULL too, where another call may have something.
 void beginStack(Tracer& tracer) {
   SymbolicFrame& root = tracer.frames.driven();
-  for (int i = 0; i < stator_frame_depth(tracer.world.frame()); ++i) {
-    PyObject* raw = tracer.world.roots().stack[i];
-    root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
-  }
+  for (int i = 0; i < stator_frame_depth(tracer.world.frame()); ++i)
+    root.push(newRef(unreadMarker()));
   root.lazy_stack = root.stack.size();
   tracer.frames.setStackAtEntry(root.stack.size());
 }
@@ -119,9 +117,20 @@ bool hasSubclasses(Tracer& tracer) {
   return false;
 }
 
+// Tensors whose numbers were read stay inputs beside others that are written to: an entry looks whether those lie in
+// the memory of another one.
+void keepReadTensors(Tracer& tracer) {
+  if (!tracer.storages.writesBesideNumbers()) return;
+  for (graph::Node* input : tracer.graphs.current().inputs()) {
+    if (input->meta != nullptr && tracer.storages.hasNumberRead(input->meta->storage_id))
+      input->called = true;
+  }
+}
+
 // What the trace made becomes the entry's.
 void handOver(Tracer& tracer, bool returns, Captured& captured) {
   graph::Graph& graph = tracer.graphs.current();
+  keepReadTensors(tracer);
   graph.dropDead();
   graph.dropSwitches();
   noteFsdpModules(tracer, captured);
@@ -136,6 +145,7 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
     captured.counted -= bytecode::countedUnits(tracer.frames.innermost().instr());
   captured.grad_enabled = tracer.torch.initial().grad_enabled;
   captured.has_subclasses = hasSubclasses(tracer);
+  captured.differentiated_within = !returns && tracer.ending.differentiatesWithin();
   captured.sources = tracer.world.takeSources();
   captured.guards = tracer.world.takeGuards();
 }
@@ -178,7 +188,9 @@ Captured run(Tracer& tracer) {
   tracer.classes.restore();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;
-  captured.start_anew = tracer.ending.startsAnew() || (!returns && numbersBecomeConstant(tracer));
+  captured.writes_behind_numbers = tracer.storages.writesBehindNumbers();
+  captured.start_anew = captured.writes_behind_numbers || tracer.ending.startsAnew() ||
+                        (!returns && numbersBecomeConstant(tracer));
   captured.read_texts = tracer.texts.read();
   captured.wrappers_read_data = tracer.wrappers.readsData();
   if (captured.start_anew || (!returns && breaksEarlier(tracer, captured))) return captured;
@@ -208,6 +220,7 @@ Captured trace(StatorFrame* frame, TraceOptions& options) {
     if (captured.restart_at == 0 && !captured.start_anew) return captured;
     options.read_texts = captured.read_texts;
     options.wrappers_read_data |= captured.wrappers_read_data;
+    options.reads_numbers &= !captured.writes_behind_numbers;
     if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;

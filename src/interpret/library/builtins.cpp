@@ -4,6 +4,7 @@
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -13,6 +14,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/outside_numbers.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
@@ -218,6 +220,19 @@ Out secondArgument(Tracer& t, const Args& args) {
   return newRef(args.values[1]);
 }
 
+// Tensors of one whole number among the bounds are read, if that is possible where the entry begins.
+Out rangeCall(Tracer& t, const Args& args) {
+  Args bounds = args;
+  for (PyObject*& bound : bounds.values) {
+    if (!graph::isStandIn(bound)) continue;
+    STATOR_VALUE(number, outsideSizes(t, bound));
+    if (!number) continue;
+    bound = t.world.keep(symbolic::isSymbol(number.get()) ? concrete(t, number.get())
+                                                          : std::move(number));
+  }
+  return callNative(t, reinterpret_cast<PyObject*>(&PyRange_Type), bounds);
+}
+
 }  // namespace
 
 void registerBuiltins() {
@@ -238,6 +253,7 @@ void registerBuiltins() {
       {"builtins.id", idCall},
       {"builtins.hash", hashCall},
       {"builtins.slice", sliceCall},
+      {"builtins.range", rangeCall},
       {"functools.partial", partialCall},
       {"typing.cast", secondArgument},
 
@@ -245,10 +261,9 @@ void registerBuiltins() {
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path :
-       {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray",
-        "builtins.chr", "builtins.ord", "builtins.format", "builtins.bin", "builtins.hex",
-        "builtins.oct", "builtins.ascii", "operator.index", "builtins.str.maketrans",
-        "sys.getrecursionlimit", "sys.intern"}) {
+       {"builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord",
+        "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii",
+        "operator.index", "builtins.str.maketrans", "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);
   }
 }

@@ -87,8 +87,7 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
     target = items;
   }
   // The C type's own method: what a Python subclass put over it must not run here.
-  PyTypeObject* base = Py_TYPE(target.get());
-  while (stator_is_user_class(base)) base = base->tp_base;
+  PyTypeObject* base = stator_native_base(Py_TYPE(target.get()));
   Ref<> function = stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), method));
   if (!function) return t.raiseCurrentError();
   std::vector<PyObject*> values = args.values;

@@ -9,6 +9,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
+#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
@@ -156,6 +157,33 @@ Out pairwise(Tracer& t, const Args& args) {
   return t.made(makeTraceIterator(IteratorKind::kPairwise, {iterator, Ref<>()}));
 }
 
+Ref<> copyOfTee(const TraceIterator* iterator) {
+  Ref<> copy = makeTraceIterator(IteratorKind::kTee, *iterator->sources, iterator->index);
+  asTraceIterator(copy.get())->exhausted = iterator->exhausted;
+  return copy;
+}
+
+// The first that tee() gives for an iterator: itself if it can be copied. CPython asks any other once more for its
+// iterator.
+Out teeOf(Tracer& t, PyObject* iterator) {
+  if (isTraceIterator(iterator)) {
+    if (asTraceIterator(iterator)->kind == IteratorKind::kTee) return newRef(iterator);
+  } else {
+    static PyObject* const name = PyUnicode_InternFromString("__copy__");
+    Out copy = runEntered(t, getAttrOrNull(t, iterator, name));
+    if (copy.flow() == Flow::kRaise && t.errors.raisedIs(PyExc_AttributeError))
+      t.errors.dropRaised();
+    else if (!copy.ok())
+      return copy;
+    else if (copy.get() != nullptr)
+      return t.breakWith(Reason::kUnsupportedIterator, "tee() of what copies itself");
+  }
+  STATOR_VALUE(inner, iterate(t, iterator));
+  Ref<> shared = stealRef(PyList_New(0));
+  PyList_Append(shared.get(), inner.get());
+  return t.made(makeTraceIterator(IteratorKind::kTee, {shared}, 1));
+}
+
 Out tee(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
     return wrongArguments(t, "tee");
@@ -165,13 +193,13 @@ Out tee(Tracer& t, const Args& args) {
     copies = PyLong_AsLongLong(args.values[1]);
     if (copies > 1000) return wrongArguments(t, "tee");
   }
-  STATOR_VALUE(iterator, iterate(t, args.values[0]));
-  Ref<> shared = stealRef(PyList_New(0));
-  PyList_Append(shared.get(), iterator.get());
+  STATOR_VALUE(first, iterate(t, args.values[0]));
+  if (copies == 0) return stealRef(PyTuple_New(0));
+  STATOR_VALUE(iterator, teeOf(t, first.get()));
   Ref<> out = stealRef(PyTuple_New(copies));
-  for (int64_t i = 0; i < copies; ++i)
-    PyTuple_SET_ITEM(out.get(), i,
-                     t.made(makeTraceIterator(IteratorKind::kTee, {shared}, 1)).release());
+  PyTuple_SET_ITEM(out.get(), 0, newRef(iterator.get()).release());
+  for (int64_t i = 1; i < copies; ++i)
+    PyTuple_SET_ITEM(out.get(), i, t.made(copyOfTee(asTraceIterator(iterator.get()))).release());
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/outside_numbers.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/tensors/tensor_call.h"
@@ -32,8 +33,10 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
       if (Ref<> known = knownTensor(t, value))
         return t.fromNative(
             stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
+      Ref<> name = stealRef(PyUnicode_FromString(method));
+      STATOR_VALUE(outside, readOutside(t, name.get(), value));
+      if (outside) return outside;
       if (t.options.capture_scalar_outputs) {
-        Ref<> name = stealRef(PyUnicode_FromString(method));
         STATOR_VALUE(read, readIntoGraph(t, name.get(), value));
         if (read) return read;
       }

@@ -54,9 +54,7 @@ bool comparesOtherwise(PyTypeObject* type) {
        {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyLong_Type,
         &PyFloat_Type, &PyComplex_Type, &PyUnicode_Type, &PyBytes_Type}) {
     if (!PyType_IsSubtype(type, base)) continue;
-    PyTypeObject* native = type;
-    while (stator_is_user_class(native)) native = native->tp_base;
-    return type->tp_richcompare != native->tp_richcompare;
+    return type->tp_richcompare != stator_native_base(type)->tp_richcompare;
   }
   return false;
 }

@@ -1,6 +1,7 @@
 #include "interpret/objects/exceptions.h"
 
 #include "base/check.h"
+#include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
@@ -39,8 +40,7 @@ Flow setTraceback(Tracer& tracer, PyObject* exception, PyObject* value) {
 }
 
 bool isPlainException(PyObject* exception) {
-  PyTypeObject* base = Py_TYPE(exception);
-  while (stator_is_user_class(base)) base = base->tp_base;
+  PyTypeObject* base = stator_native_base(Py_TYPE(exception));
   return base->tp_basicsize == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_basicsize ||
          reinterpret_cast<PyObject*>(base) == PyExc_StopIteration;
 }
@@ -87,8 +87,9 @@ Out addNote(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kRaises, "add_note() takes one string");
   if (!t.isMade(args.values[0]))
     return t.breakWith(Reason::kUnsupportedMutation, "add_note() of an exception from outside");
+  static PyObject* const add = torchObject("builtins.BaseException.add_note");
   return t.fromNative(
-      stealRef(PyObject_CallMethod(args.values[0], "add_note", "O", args.values[1])));
+      stealRef(PyObject_CallFunctionObjArgs(add, args.values[0], args.values[1], nullptr)));
 }
 
 }  // namespace

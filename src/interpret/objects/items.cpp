@@ -23,11 +23,13 @@
 #include "interpret/objects/native_containers.h"
 #include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/outside_numbers.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "python/version.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -185,6 +187,8 @@ Out outsideSequenceItem(Tracer& tracer, PyObject* container, values::Info* info,
 Out getItemAt(Tracer& tracer, PyObject* container, PyObject* key) {
   if (graph::isStandIn(key)) {
     Ref<> known = knownTensor(tracer, key);
+    STATOR_VALUE(outside, known ? Out(Ref<>()) : outsideSizes(tracer, key));
+    if (outside) return getItem(tracer, container, outside.get());
     if (!known)
       return tracer.breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
     Ref<> number = stealRef(PyNumber_Index(known.get()));
@@ -338,10 +342,12 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
     Ref<> new_items = newRef(value);
     if (PySlice_Check(key)) {
       PyObject* step = reinterpret_cast<PySliceObject*>(key)->step;
-      const bool each = step == Py_None || (PyLong_Check(step) && PyLong_AsLong(step) == 1);
-      STATOR_VALUE(list, listOrError(tracer, value,
-                                     each ? "can only assign an iterable"
-                                          : "must assign iterable to extended slice"));
+      int overflow = 0;
+      const bool each =
+          step == Py_None || (PyLong_Check(step) && PyLong_AsLongAndOverflow(step, &overflow) == 1);
+      STATOR_VALUE(list,
+                   listOrError(tracer, value,
+                               each ? kNotForSlice : "must assign iterable to extended slice"));
       new_items = std::move(list);
     }
     STATOR_VALUE(items, contentsForWrite(tracer, container));

@@ -78,7 +78,9 @@ Out overContainer(Tracer& tracer, PyObject* iterable) {
   STATOR_VALUE(items, contents(tracer, iterable));
   if (PyList_Check(iterable) || PyTuple_Check(iterable))
     return tracer.made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
-  Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
+  Ref<> all = values::itemsOf(items.get());
+  if (!all) return tracer.raiseCurrentError();
+  Ref<> snapshot = stealRef(PyList_AsTuple(all.get()));
   Ref<> changes = countingIterator(items.get());
   if (!changes) changes = placesOf(items.get());
   return tracer.made(
@@ -90,7 +92,12 @@ Out overView(Tracer& tracer, PyObject* iterable) {
   Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
   STATOR_VALUE(dict, viewedDict(tracer, iterable));
   STATOR_VALUE(items, contents(tracer, dict.get()));
-  Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
+  Ref<> keys;
+  if (!PyDictKeys_Check(iterable)) {
+    Ref<> all = values::dictKeys(items.get());
+    keys = all ? stealRef(PyList_AsTuple(all.get())) : Ref<>();
+    if (!keys) return tracer.raiseCurrentError();
+  }
   Ref<> changes = countingIterator(items.get());
   if (!changes) changes = placesOf(items.get());
   return tracer.made(
@@ -107,7 +114,7 @@ Out byIndex(Tracer& tracer, PyObject* iterable) {
   if (by_index) {
     if (!PyFunction_Check(by_index.get()))
       return tracer.breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
-    return tracer.above.callNested(torchObject("stator.polyfills.iteration.by_index"), {iterable});
+    return tracer.made(makeTraceIterator(IteratorKind::kByIndex, {newRef(iterable)}));
   }
   return tracer.raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
 }
@@ -259,10 +266,14 @@ Flow askForLength(Tracer& tracer, PyObject* iterable) {
   static PyObject* const length_name = PyUnicode_InternFromString("__len__");
   static PyObject* const hint_name = PyUnicode_InternFromString("__length_hint__");
   if (isTraceIterator(iterable)) {
-    // reversed() passes the question on.
+    // Those that ask __getitem__ pass the question on.
     TraceIterator* iterator = asTraceIterator(iterable);
-    if (iterator->kind != IteratorKind::kReversed || !iterator->flag || iterator->exhausted)
-      return Flow::kOk;
+    const bool asks = iterator->kind == IteratorKind::kByIndex ||
+                      (iterator->kind == IteratorKind::kReversed && iterator->flag);
+    if (!asks || iterator->exhausted) return Flow::kOk;
+    PyTypeObject* type = typeOf(tracer, (*iterator->sources)[0].get());
+    STATOR_VALUE(told, typeLookup(tracer, type, length_name));
+    if (!told) return Flow::kOk;
     Out answer = tracer.above.runEntered(length(tracer, (*iterator->sources)[0].get()));
     if (answer.flow() != Flow::kRaise) return answer.flow();
     return tracer.breakWith(Reason::kRaises, "the length of an iterable");

@@ -23,6 +23,7 @@
 #include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -134,7 +135,11 @@ class AnswerScope {
 
 // With the same table; nothing is hashed or compared for it.
 Ref<> copyOf(PyObject* container) {
-  if (PyDict_Check(container)) return stealRef(PyDict_Copy(container));
+  if (PyDict_CheckExact(container)) return stealRef(PyDict_Copy(container));
+  if (PyDict_Check(container)) {
+    Ref<> copy = stealRef(PyDict_New());
+    return copy && values::dictFill(copy.get(), container) ? copy : Ref<>();
+  }
   return stealRef(stator_set_like(&PySet_Type, container));
 }
 

@@ -13,6 +13,7 @@
 #include "interpret/objects/scalars.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -131,7 +132,7 @@ Out outsideItem(Tracer& tracer, values::Info* info, PyObject* key) {
 bool differsFromKeys(Tracer& tracer, PyObject* items, PyObject* number) {
   constexpr Py_ssize_t kMost = 64;
   if (!symbolic::isSymInt(number) || PyObject_Size(items) > kMost) return false;
-  Ref<> keys = stealRef(PySequence_List(items));
+  Ref<> keys = values::itemsOf(items);
   if (!keys) PyErr_Clear();
   for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyList_GET_ITEM(keys.get(), i);

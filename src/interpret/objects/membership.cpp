@@ -17,6 +17,7 @@
 #include "interpret/objects/truth.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -45,7 +46,7 @@ Out tensorContains(Tracer& tracer, PyObject* tensor, PyObject* item) {
 Out findAmong(Tracer& tracer, const Ref<>& items, PyObject* item) {
   // By the C layout, whatever a subclass puts over __iter__; a list may change while its items are compared.
   const bool by_layout = PyList_Check(items.get()) || PyTuple_Check(items.get());
-  Ref<> list = by_layout ? items : stealRef(PySequence_List(items.get()));
+  Ref<> list = by_layout ? items : values::itemsOf(items.get());
   const Ref<> watch = watchDeque(items.get());
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
     Ref<> keep = newRef(PySequence_Fast_GET_ITEM(list.get(), i));
@@ -154,7 +155,7 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
   }
   if (PyDictKeys_Check(container)) {
     STATOR_VALUE(dict, viewedDict(tracer, container));
-    return contains(tracer, dict.get(), item);
+    return containerContains(tracer, dict.get(), item);
   }
   if (isNativeContainer(tracer, container, method))
     return containerContains(tracer, container, item);

@@ -49,22 +49,19 @@ Out end(TraceIterator* iterator) {
   return Ref<>();
 }
 
-// The next item of reversed() over an object with __len__ and __getitem__.
-Out itemBefore(Tracer& tracer, TraceIterator* iterator) {
-  if (iterator->index < 0) {
-    iterator->exhausted = true;
-    return Ref<>();
-  }
+// What __getitem__ of an object gives: of reversed(), which goes down, and of iter() where there is no __iter__.
+Out itemAsked(Tracer& tracer, TraceIterator* iterator) {
+  if (iterator->index < 0) return end(iterator);
   Ref<> sequence = (*iterator->sources)[0];
   Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
   Out item = tracer.above.runEntered(getItem(tracer, sequence.get(), index.get()));
-  if (item.flow() == Flow::kOk) iterator->index--;
+  if (item.flow() == Flow::kOk)
+    iterator->index += iterator->kind == IteratorKind::kByIndex ? 1 : -1;
   if (item.flow() != Flow::kRaise ||
       !(tracer.errors.raisedIs(PyExc_IndexError) || tracer.errors.raisedIs(PyExc_StopIteration)))
     return item;
   tracer.errors.dropRaised();
-  iterator->exhausted = true;
-  return Ref<>();
+  return end(iterator);
 }
 
 PyObject* isKnownIterator(PyObject*, PyObject* iterator) {
@@ -156,7 +153,7 @@ Out nextOfSequence(Tracer& tracer, TraceIterator* iterator) {
 }
 
 Out nextOfReversed(Tracer& tracer, TraceIterator* iterator) {
-  if (iterator->flag) return itemBefore(tracer, iterator);
+  if (iterator->flag) return itemAsked(tracer, iterator);
   STATOR_VALUE(items, contents(tracer, (*iterator->sources)[0].get()));
   if (iterator->index < 0 || iterator->index >= lengthOf(items.get())) return end(iterator);
   return tracer.fromNative(itemAt(items.get(), iterator->index--));
@@ -283,6 +280,8 @@ Out next(Tracer& tracer, PyObject* object) {
       return nextOfSequence(tracer, iterator);
     case IteratorKind::kReversed:
       return nextOfReversed(tracer, iterator);
+    case IteratorKind::kByIndex:
+      return itemAsked(tracer, iterator);
     case IteratorKind::kSnapshot:
       return nextOfSnapshot(tracer, object);
     case IteratorKind::kZip:

@@ -88,7 +88,7 @@ Out defaultLikeness(Tracer& t, PyObject* value, PyObject* items) {
   if (Py_TYPE(items) == Py_TYPE(value)) return newRef(items);
   Ref<> arguments = stealRef(PyTuple_Pack(1, factory.get()));
   Ref<> made = emptyDict(defaultDictType(), Py_TYPE(value), arguments.get());
-  if (!made || PyDict_Update(made.get(), items) != 0) return t.raiseCurrentError();
+  if (!made || !values::dictFill(made.get(), items)) return t.raiseCurrentError();
   return made;
 }
 

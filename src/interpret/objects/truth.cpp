@@ -12,6 +12,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/native_containers.h"
+#include "interpret/objects/outside_numbers.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "python/objects.h"
@@ -42,13 +43,20 @@ Flow checkLength(Tracer& tracer, PyObject* given) {
   return tracer.raiseNew(PyExc_ValueError, "__len__() should return >= 0");
 }
 
+// By the C layout, whatever a subclass has for __len__.
+Ref<> sizeOf(PyObject* container) {
+  return stealRef(PyLong_FromSsize_t(PyDict_Check(container)     ? PyDict_Size(container)
+                                     : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
+                                                                 : Py_SIZE(container)));
+}
+
 // The length is guarded, not what is in the container.
 Out outsideLength(Tracer& tracer, PyObject* container, values::Info* info) {
   if (PyDict_Check(container) && (info->overlay || info->attributes_of != nullptr)) {
     STATOR_VALUE(items, contents(tracer, container));
-    return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
+    return sizeOf(items.get());
   }
-  if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
+  if (info->shadow) return sizeOf(info->shadow.get());
   Py_ssize_t appended = info->appended ? PyList_GET_SIZE(info->appended.get()) : 0;
   Py_ssize_t n = PyDict_Check(container)     ? PyDict_Size(container)
                  : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
@@ -58,6 +66,13 @@ Out outsideLength(Tracer& tracer, PyObject* container, values::Info* info) {
     tracer.world.guard(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), n});
   }
   return stealRef(PyLong_FromSsize_t(n + appended));
+}
+
+Out nativeLength(Tracer& tracer, PyObject* container) {
+  values::Info* info = tracer.values.find(container);
+  if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant)
+    return outsideLength(tracer, container, info);
+  return tracer.fromNative(sizeOf(container));
 }
 
 }  // namespace
@@ -78,16 +93,11 @@ Out length(Tracer& tracer, PyObject* container) {
     if (size < 0) return tracer.raiseCurrentError();  // a range longer than any sequence
     return stealRef(PyLong_FromSsize_t(size));
   }
-  if (isNativeContainer(tracer, container, method)) {
-    values::Info* info = tracer.values.find(container);
-    if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant)
-      return outsideLength(tracer, container, info);
-    return tracer.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
-  }
+  if (isNativeContainer(tracer, container, method)) return nativeLength(tracer, container);
   PyTypeObject* type = Py_TYPE(container);
   if (isDictView(container)) {
     STATOR_VALUE(dict, viewedDict(tracer, container));
-    return length(tracer, dict.get());
+    return nativeLength(tracer, dict.get());
   }
   if (isTraceIterator(container))
     return tracer.raiseNew(PyExc_TypeError, "object of type '%s' has no len()",
@@ -117,7 +127,8 @@ Out truth(Tracer& tracer, PyObject* value) {
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(tracer, value)) return boolean(PyObject_IsTrue(known.get()) == 1);
-    return tracer.breakWith(Reason::kDataDependentBranch);
+    STATOR_VALUE(number, outsideNumber(tracer, value));
+    return number ? truth(tracer, number.get()) : tracer.breakWith(Reason::kDataDependentBranch);
   }
   if (values::isScalar(value) || values::isConstantDeep(value)) {
     int result = PyObject_IsTrue(value);

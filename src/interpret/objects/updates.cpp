@@ -53,7 +53,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) 
         // Under the hashes that the other one has them.
         STATOR_VALUE(target, contentsForWrite(tracer, dict));
         STATOR_FLOW(withOwnKeys(tracer, target.get(), [&](PyObject* into) {
-                      return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                      return values::dictFill(into, items.get()) ? Py_NewRef(Py_None) : nullptr;
                     }).flow());
         items.reset();
       }

@@ -14,6 +14,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
+#include "interpret/objects/outside_numbers.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call_steps.h"
@@ -262,6 +263,11 @@ Out TensorCall::withKnownSizes() {
   bool any = false;
   for (size_t i = op_ == graph::Op::kCallMethod ? 1 : 0; i < numbers.values.size(); ++i) {
     Ref<> known = knownSizes(tracer_, now_[i]);
+    if (!known) {
+      const bool is_index = target_ == operatorFunction("getitem") && !PySlice_Check(now_[i]);
+      STATOR_VALUE(outside, outsideSizes(tracer_, now_[i], is_index));
+      known = std::move(outside);
+    }
     if (!known) continue;
     any = true;
     numbers.values[i] = tracer_.world.keep(std::move(known));
@@ -307,6 +313,8 @@ Out TensorCall::withoutAnswer() {
       return tracer_.fromNative(
           stealRef(PyObject_CallMethod(tensor.get(), utf8(target_), nullptr)));
     }
+    STATOR_VALUE(read, readOutside(tracer_, target_, now_[0]));
+    if (read) return read;
   }
   if ((reads || raises) && tracer_.options.capture_scalar_outputs && one_argument &&
       isRead(target_)) {

@@ -71,10 +71,11 @@ Out graphArgument(Tracer& tracer, PyObject* value, int depth) {
   if (depth > 6) return tracer.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
   if (PyTuple_Check(value) || PyList_Check(value)) {
     STATOR_VALUE(items, contents(tracer, value));
-    Py_ssize_t n = PyObject_Size(items.get());
+    // By the C layout, as torch takes them.
+    const Py_ssize_t n = Py_SIZE(items.get());
     Ref<> list = stealRef(PyList_New(n));
     for (Py_ssize_t i = 0; i < n; ++i) {
-      Ref<> raw = stealRef(PySequence_GetItem(items.get(), i));
+      Ref<> raw = newRef(PySequence_Fast_GET_ITEM(items.get(), i));
       STATOR_VALUE(item, graphArgument(tracer, raw.get(), depth + 1));
       PyList_SET_ITEM(list.get(), i, item.release());
     }
@@ -127,16 +128,20 @@ void noteWritten(Tracer& tracer, PyObject* tensor) {
   uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
   for (graph::Node* input : tracer.graphs.root().inputs()) {
     if (input == graph::asStandIn(tensor)->node ||
-        (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage))
+        (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage)) {
       input->written = true;
+      tracer.storages.noteInputWrite(storage);
+    }
   }
   if (!tracer.wrappers.anyTies()) return;
   // What is written to in a part is written to in the whole, and the other way round.
   const std::unordered_set<uint32_t> involved = tracer.wrappers.tied(storage);
   for (graph::Node* input : tracer.graphs.root().inputs()) {
     if (input->meta != nullptr && input->meta->storage_id != 0 &&
-        involved.count(input->meta->storage_id) != 0)
+        involved.count(input->meta->storage_id) != 0) {
       input->written = true;
+      tracer.storages.noteInputWrite(input->meta->storage_id);
+    }
   }
 }
 

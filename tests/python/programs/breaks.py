@@ -6,6 +6,7 @@
 import contextlib
 import functools
 import logging
+import types
 
 import torch
 
@@ -987,3 +988,23 @@ def thread_in_the_middle():
         return out[0] + y * 2
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def method_or_bound_function_under_the_arguments():
+    """A method found on a class lies on the stack beside its object, what an object has for itself beside CPython's NULL."""
+
+    def f(x, table):
+        return x * table.get("n", print("asked") or print("again") or 2) + 1
+
+    class Table:
+        def __init__(self):
+            self.get = lambda key, default: default + 1
+
+    return (
+        Case(f, vec(), {"m": 1})
+        .changing(vec(), types.MappingProxyType({"m": 1}))
+        .then_call(vec(), Table())
+        .then_call(vec(), {"m": 2})
+        .then_call(vec(), types.MappingProxyType({"m": 1}))
+    )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from tests.python.programs import Case, program
 
@@ -475,3 +476,21 @@ def rows_of_an_expanded_tensor_written_before_an_index_out_of_range() -> Case:
     return Case(f, torch.ones(4).expand(2, 4), torch.tensor([1])).changing(
         torch.ones(4).expand(2, 4), torch.tensor([9])
     )
+
+
+def _picked(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return x.sin()[index] * 2
+
+
+@program()
+def index_out_of_range_inside_of_a_checkpoint() -> Case:
+    """Nothing is printed."""
+
+    def f(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor | str:
+        try:
+            return checkpoint(_picked, x, index, use_reentrant=False)
+        except IndexError as error:
+            return str(error)
+
+    x = torch.ones(4, requires_grad=True)
+    return Case(f, x, torch.tensor([1])).changing(x, torch.tensor([9]))
