@@ -12,6 +12,7 @@ ifeq ($(VENV),none)
 PYTHON ?= python3
 endif
 MINOR := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),3.11)
+$(if $(MINOR),,$(error PYTHON=$(PYTHON) does not run here; name an interpreter by its path))
 ifeq ($(VENV),none)
 TORCH := $(shell $(PYTHON) -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])')
 endif

@@ -21,13 +21,12 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from stator import config
+from stator import _fake_mode, config
 from stator._fake_watch import Watch, storages_of
 
 # Numbers of shapes::Status.
@@ -73,7 +72,7 @@ def mode():
     """The one FakeTensorMode of the fallback: static sizes, no ShapeEnv."""
     global _mode
     if _mode is None:
-        _mode = FakeTensorMode(static_shapes=True)
+        _mode = _fake_mode.make()
         # Ragged sizes of nested tensors are what they are in eager: numbers that equal themselves alone. (Of the
         # instance: rules of higher-order operators ask for the very class.)
         _mode.create_symbolic_nested_int = ragged_size

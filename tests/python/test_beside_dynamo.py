@@ -317,3 +317,43 @@ x = torch.arange(3.0)
         timeout=600,
     )
     assert run.returncode == 0 and run.stdout.endswith("fine\n"), run.stdout[-2000:] + run.stderr[-4000:]
+
+
+# ---- captures without TorchDynamo
+# ------------------------------------------------------------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+import torch, stator
+from stator import _core
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+def f(x, y):  # no rule of Stator's knows these: they are run on FakeTensors
+    distances = torch.cdist(x, y).fill_diagonal_(0)
+    return torch.cumsum(distances, 1), torch.linalg.cholesky(torch.eye(3)), torch.nn.functional.huber_loss(x, y)
+
+x, y = torch.randn(4, 3), torch.randn(4, 3)
+before = _core.shapes_counts()["fake"]
+got = stator.compile(f, backend="eager", fullgraph=True)(x, y)
+assert _core.shapes_counts()["fake"] > before
+for one, other in zip(got, f(x, y), strict=True):
+    torch.testing.assert_close(one, other)
+assert "torch._dynamo" not in sys.modules, "imported"
+
+import torch._dynamo
+marked = FakeTensorMode.__torch_dispatch__.__wrapped__
+assert fake_tensor.torch is torch and not hasattr(marked, "__dynamo_disable")
+graphs = []
+theirs = torch.compile(lambda a: a.cumsum(0) + 1, fullgraph=True, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
+torch.testing.assert_close(theirs(x), x.cumsum(0) + 1)
+assert len(graphs) == 1 and marked.__dynamo_disable is not marked
+ours = stator.compile(lambda a: torch.cdist(a, a) + 2, backend="eager", fullgraph=True)
+torch.testing.assert_close(ours(x), torch.cdist(x, x) + 2)
+print("fine")
+"""
+
+
+def test_shape_inference_does_without_torch_dynamo():
+    run = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0 and run.stdout.endswith("fine\n"), run.stdout[-2000:] + run.stderr[-4000:]
