@@ -142,6 +142,11 @@ class Substitution {
       return orThrow(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O",
                                          items.get()));
     }
+    if (PyTuple_Check(object) && symbolic_) {  // a torch.Size takes no symbols of torch's
+      Ref<> items = orThrow(PySequence_List(object));
+      items = replace(items.get());
+      return orThrow(PyList_AsTuple(items.get()));
+    }
     if (symbolic::isSymInt(object)) return numberOf(symbolic::dimOf(object), symbols_.get());
     return newRef(object);
   }

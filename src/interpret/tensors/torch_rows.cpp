@@ -367,6 +367,7 @@ void registerTorch() {
                            "torch.cuda.is_available"}) {
     registerPure(path);
   }
+  registerPolyfill("torch.broadcast_shapes", "sizes.broadcast_shapes");
 }
 
 }  // namespace stator::interpret

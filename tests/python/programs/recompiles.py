@@ -888,3 +888,28 @@ def signature_of_a_function_that_changes():
         lambda case: setattr(plain, "__signature__", 34),
         lambda case: delattr(around, "__wrapped__"),
     )
+
+
+@program(full=4)
+def sizes_that_several_tensors_agree_on():
+    def f(x, y):
+        common = torch.broadcast_shapes(x.shape[:-1], y.shape[:1], 1)
+        wide = torch.broadcast_to(y, common + y.shape[-1:]), torch.zeros(common), x.sum_to_size(common + (1,))
+        return wide, torch.empty_strided(common, (2,)).shape, common
+
+    def given(n):
+        return torch.ones(n, 3), torch.ones(n, 2)
+
+    return Case(f, *given(2)).changing(*given(3)).then_call(*given(5)).then_call(*given(7))
+
+
+@program(full=1)
+def sizes_that_do_not_agree():
+    def f(x, y):
+        try:
+            return x + 1, torch.broadcast_shapes(x.shape, y.shape)
+        except (RuntimeError, ValueError) as error:
+            return x + 1, str(error)
+
+    case = Case(f, torch.ones(4, 3), torch.ones(4, 2)).changing(torch.ones(5, 3), torch.ones(5, 2))
+    return case.then_call(torch.ones(2, 2), torch.ones(1, 2)).then_call(torch.ones(5, 5), torch.ones(1, 5))
