@@ -41,7 +41,8 @@ bool addOwners() {
   return addOwner("torch", "torch") && addOwner("Tensor", "torch", "Tensor") &&
          addOwner("F", "torch.nn.functional") && addOwner("nn", "torch._C", "_nn") &&
          addOwner("operator", "operator") && addOwner("special", "torch.special") &&
-         addOwner("linalg", "torch.linalg") && addOwner("return_types", "torch.return_types");
+         addOwner("linalg", "torch.linalg") && addOwner("fft", "torch.fft") &&
+          addOwner("return_types", "torch.return_types");
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -104,8 +105,8 @@ bool initRegistry() {
   all.tensor_type = all.owners["Tensor"];
   for (std::span<const OpRow> rows :
        {elementwiseRows(), viewRows(), pieceRows(), castRows(), reductionRows(), matmulRows(),
-        einsumRows(), normRows(), functionalRows(), poolingRows(), indexingRows(), factoryRows(),
-        queryRows(), recurrentRows()}) {
+        einsumRows(), normRows(), functionalRows(), lossRows(), poolingRows(), indexingRows(),
+        linearAlgebraRows(), factoryRows(), queryRows(), recurrentRows()}) {
     for (const OpRow& row : rows) addRow(row);
   }
   all.methods = PyDict_New();

@@ -38,6 +38,18 @@ bool activation(Call& call) {
   return unary(call);
 }
 
+// prelu(input, weight): one slope, or one for each channel
+bool prelu(Call& call) {
+  if (!isFloat(call[0]) || !isFloat(call[1]) || !hasPlainStrides(*call[0].tensor)) return false;
+  const TensorMeta &input = *call[0].tensor, &weight = *call[1].tensor;
+  if (input.dtype != weight.dtype || weight.sizes.size() != 1 || isZero(input.numel()))
+    return false;
+  const bool one = isOne(weight.sizes[0]);
+  if (!one && (input.sizes.size() < 2 || !same(weight.sizes[0], input.sizes[1]))) return false;
+  call.fresh(input.dtype, input.sizes);
+  return true;
+}
+
 bool softshrink(Call& call) {
   const bool positive = call[1].is(Arg::Kind::kInt)     ? call[1].i >= 0
                         : call[1].is(Arg::Kind::kFloat) ? call[1].f >= 0
@@ -188,13 +200,37 @@ bool attention(Call& call) {
   return true;
 }
 
-// F.pad(input, pad, mode, value): constant padding, from the last dim backwards.
+// F.pad with what lies in the tensor itself, of its last dims. False: eager raises, or composes it otherwise.
+bool padFromWithin(Call& call, const Dims& amounts, bool mirrored) {
+  const TensorMeta& meta = *call[0].tensor;
+  const size_t rank = meta.sizes.size(), dims = amounts.size() / 2;
+  if (!isFloat(call[0]) || call[3].given() || !hasPlainStrides(meta) || isZero(meta.numel()))
+    return false;
+  if (amounts.size() % 2 != 0 || dims == 0 || dims > 3 || (rank != dims + 1 && rank != dims + 2))
+    return false;
+  Dims sizes = meta.sizes;
+  for (size_t i = 0; i < amounts.size(); ++i) {
+    Dim& size = sizes[rank - 1 - i / 2];
+    if (isNegative(amounts[i])) return false;
+    if (mirrored && !lessThan(amounts[i], meta.sizes[rank - 1 - i / 2])) return false;
+    size += amounts[i];
+  }
+  call.fresh(meta.dtype, std::move(sizes));
+  return true;
+}
+
+// F.pad(input, pad, mode, value), from the last dim backwards.
 bool pad(Call& call) {
   Dims amounts;
   if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, amounts) || !isReal(call[3]))
     return false;
-  if (call[2].given() && !(call[2].is(Arg::Kind::kStr) && call[2].text() == "constant"))
-    return false;
+  if (call[2].given()) {
+    if (!call[2].is(Arg::Kind::kStr)) return false;
+    const std::string_view mode = call[2].text();
+    if (mode == "reflect" || mode == "replicate")
+      return padFromWithin(call, amounts, mode == "reflect");
+    if (mode != "constant") return false;
+  }
   const TensorMeta& meta = *call[0].tensor;
   if (amounts.empty() || amounts.size() % 2 != 0 || amounts.size() / 2 > meta.sizes.size())
     return false;
@@ -226,19 +262,28 @@ bool readReduction(const Arg& arg, Reduction& reduction) {
   return text == "none" || text == "mean" || text == "sum";
 }
 
-// cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing), nll_loss alike
+// cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing), nll_loss alike:
+// one class for each row, and places behind it
 bool classLoss(Call& call) {
-  if (!isFloat(call[0]) || !call[1].isTensor() || call[2].given() || call[3].given() ||
-      call[5].given())
-    return false;
+  if (!isFloat(call[0]) || !call[1].isTensor() || call[3].given() || call[5].given()) return false;
   if (call[4].given() && !call[4].is(Arg::Kind::kInt)) return false;
   Reduction reduction = Reduction::kScalar;
   if (!readReduction(call[6], reduction) || !isReal(call[7])) return false;
   const Dims& input = call[0].tensor->sizes;
   const TensorMeta& target = *call[1].tensor;
-  if (target.dtype != DType::Long || (input.size() != 1 && input.size() != 2)) return false;
-  const Dims expected(input.begin(), input.end() - 1);
+  if (target.dtype != DType::Long || input.empty()) return false;
+  const size_t classes = input.size() == 1 ? 0 : 1;
+  Dims expected = input;
+  expected.erase(expected.begin() + static_cast<ptrdiff_t>(classes));
   if (target.sizes != expected) return false;
+  if (call[2].given() &&
+      (!call[2].isTensor() || call[2].tensor->dtype != call[0].tensor->dtype ||
+       call[2].tensor->requires_grad || call[2].tensor->sizes != Dims{input[classes]}))
+    return false;
+  const bool has_places = input.size() > 2;
+  if (has_places && (!hasPlainStrides(*call[0].tensor) || !hasPlainStrides(target) ||
+                     isZero(call[0].tensor->numel())))
+    return false;
   call.fresh(call[0].tensor->dtype, reduction == Reduction::kNone ? expected : Dims());
   return true;
 }
@@ -287,6 +332,7 @@ constexpr OpRow kRows[] = {
     {"F|nn.gelu", "input, *, approximate", gelu},
     {"F|torch.hardshrink", "input, lambd", activation, kOneNumber},
     {"F|nn.softshrink", "input, lambd", softshrink, kOneNumber},
+    {"F|torch.prelu", "input, weight", prelu},
     {"F.softsign|tanhshrink", "input", activation},
     {"F.threshold", "input, threshold, value, inplace", activation, kTwoNumbers},
     {"F.normalize", "input, p, dim, eps", normalize},

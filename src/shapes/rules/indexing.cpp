@@ -376,6 +376,26 @@ bool oneHot(Call& call) {
   return true;
 }
 
+// bucketize(input, boundaries, *, out_int32, right), searchsorted(sorted_sequence, input, *, out_int32, right)
+constexpr uint32_t kSortedFirst = kFirstFreeBit << 1;
+
+bool searchSorted(Call& call) {
+  const bool sorted_first = (call.detail() & kSortedFirst) != 0;
+  const Arg& values = call[sorted_first ? 1 : 0];
+  const Arg& sorted = call[sorted_first ? 0 : 1];
+  bool narrow = false, unused = false;
+  if (!values.isTensor() || !sorted.isTensor() || !call.flagOr(2, false, narrow) ||
+      !call.flagOr(3, false, unused))
+    return false;
+  const TensorMeta &input = *values.tensor, &bounds = *sorted.tensor;
+  if (input.dtype != bounds.dtype || !isOrdinary(input.dtype) || isComplex(input.dtype) ||
+      input.dtype == DType::Bool || bounds.sizes.size() != 1)
+    return false;
+  if (!hasPlainStrides(input) || !hasPlainStrides(bounds) || isZero(input.numel())) return false;
+  call.freshNoGrad(narrow ? DType::Int : DType::Long, input.sizes, input.strides);
+  return true;
+}
+
 constexpr OpRow kRows[] = {
     {"Tensor.__getitem__ operator.getitem", "self, index", getItem, kMixedDevices},
     {"Tensor.__setitem__ operator.setitem", "self, index, value", setItem, kMixedDevices},
@@ -406,6 +426,9 @@ constexpr OpRow kRows[] = {
     {"torch.vstack|row_stack", "tensors", stackAlong, kNumbers},
     {"torch|Tensor.bernoulli", "input", bernoulli, kRandomOp},
     {"torch|Tensor.multinomial", "input, num_samples, replacement", multinomial, kRandomOp},
+    {"torch.bucketize", "input, boundaries, *, out_int32, right", searchSorted},
+    {"torch.searchsorted", "sorted_sequence, input, *, out_int32, right", searchSorted,
+     kSortedFirst},
     {"F|nn.one_hot", "tensor|input, num_classes", oneHot},
 };
 

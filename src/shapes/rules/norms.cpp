@@ -92,12 +92,31 @@ bool groupNorm(Call& call) {
   return true;
 }
 
+// instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps) without statistics that
+// are kept
+bool instanceNorm(Call& call) {
+  bool of_input = true;
+  if (!isFloatTensor(call[0]) || call[1].given() || call[2].given()) return false;
+  if (!call.flagOr(5, true, of_input) || !of_input) return false;
+  const TensorMeta& input = *call[0].tensor;
+  if (input.sizes.size() < 3 || isZero(input.numel()) || !hasPlainStrides(input)) return false;
+  const Dims channels = {input.sizes[1]};
+  if (!fits(call[3], channels, input.dtype) || !fits(call[4], channels, input.dtype)) return false;
+  if (!isNumberOrAbsent(call[6]) || !isNumberOrAbsent(call[7])) return false;
+  if (isOne(product(input.sizes, 2, input.sizes.size()))) return false;
+  call.fresh(input.dtype, input.sizes);
+  return true;
+}
+
 constexpr OpRow kRows[] = {
     {"F.layer_norm", "input, normalized_shape, weight, bias, eps", layerNorm},
     {"torch.layer_norm", "input, normalized_shape, weight, bias, eps, cudnn_enable", layerNorm},
     {"F|torch.rms_norm", "input, normalized_shape, weight, eps", rmsNorm},
     {"F.batch_norm", "input, running_mean, running_var, weight, bias, training, momentum, eps",
      batchNorm},
+    {"F.instance_norm",
+     "input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps",
+     instanceNorm},
     {"F.group_norm", "input, num_groups, weight, bias, eps", groupNorm},
 };
 
