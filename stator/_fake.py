@@ -498,7 +498,7 @@ _CONSTANTS = (
 _WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
 
 
-GETITEM, ITEM, NONZERO = operator.getitem, torch.Tensor.item, torch.Tensor.nonzero
+GETITEM, ITEM, NONZERO, WHERE = operator.getitem, torch.Tensor.item, torch.Tensor.nonzero, torch.where
 
 
 @functools.cache

@@ -490,12 +490,15 @@ class TransformsAside {
 
 namespace {
 
-// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it. An
-// index without dimensions is read as a number, a mask is counted.
+// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it, and
+// for where() of a condition alone. An index without dimensions is read as a number, a mask is counted.
 PyObject* readerOfData(const Request& request) {
   static PyObject* getitem = glue("GETITEM");
   static PyObject* item = glue("ITEM");
   static PyObject* nonzero = glue("NONZERO");
+  static PyObject* where = glue("WHERE");
+  if (request.target == where && request.positional == 1 && request.kwnames == nullptr)
+    return nonzero;
   if (request.target != getitem || request.positional != 2 || request.reader.tensor_of == nullptr)
     return request.target;
   PyObject* index = request.args[1];

@@ -137,6 +137,19 @@ bool fill(Call& call) {
   return call.inplace(call[0], call[0].tensor->dtype, call[0].tensor->sizes);
 }
 
+// fill_diagonal_(value, wrap)
+bool fillDiagonal(Call& call) {
+  bool wraps = false;
+  if (!call[0].isTensor() || call[0].tensor->sizes.size() != 2 || !call.flagOr(2, false, wraps))
+    return false;
+  const Arg& value = call[1];
+  if (!value.is(Arg::Kind::kInt) && !value.is(Arg::Kind::kFloat) && !value.is(Arg::Kind::kBool))
+    return false;
+  const DType dtype = call[0].tensor->dtype;
+  if (!isFloating(dtype) && value.is(Arg::Kind::kFloat)) return false;
+  return call.inplace(call[0], dtype, call[0].tensor->sizes);
+}
+
 bool requiresGrad(Call& call) {
   bool value = true;
   if (!call[0].isTensor() || !call.flagOr(1, true, value)) return false;
@@ -176,6 +189,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.clone", "input, *, memory_format", clone},
     {"Tensor.copy_", "self, src, non_blocking", copyInto, kMixedDevices},
     {"Tensor.fill_", "self, value", fill},
+    {"Tensor.fill_diagonal_", "self, fill_value, wrap", fillDiagonal},
     {"Tensor.zero_", "self", fill},
     {"Tensor.requires_grad_", "self, requires_grad", requiresGrad},
 };

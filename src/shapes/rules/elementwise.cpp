@@ -243,7 +243,7 @@ bool randomFill(Call& call) {
 
 constexpr uint32_t kCommon = kScalarsAnywhere;
 constexpr uint32_t kArithmetic = kCommon | kNumbers | kNumberFirst;
-constexpr uint32_t kCompare = kCommon | kNumbers | kBoolOut;
+constexpr uint32_t kCompare = kArithmetic | kBoolOut;
 
 constexpr OpRow kRows[] = {
     {"torch|Tensor.add Tensor.__add__|__radd__ operator.add !Tensor.add_|__iadd__ !operator.iadd",

@@ -1,6 +1,7 @@
 // New tensors from sizes and numbers, and the *_like and new_* forms.
 #include "shapes/rules/pointwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -270,30 +271,73 @@ bool nestedFits(const Call& call, const Arg& data, const Dims& sizes, DType& dty
   return true;
 }
 
+// The shape of numbers, or of nested lists of them, and what they promote to.
+bool readData(const Call& call, const Arg& data, Dims& sizes, DType& dtype) {
+  dtype = DType::Undefined;
+  if (!data.isSequence()) {
+    dtype = dtypeOfNumber(call, data);
+    return dtype != DType::Undefined;
+  }
+  // The first element's depth fixes the rank.
+  const Arg* inner = &data;
+  while (inner->isSequence() && inner->count > 0) {
+    sizes.push_back(inner->count);
+    inner = inner->items;
+  }
+  if (data.count > 0) return nestedFits(call, data, sizes, dtype, 0);
+  sizes.push_back(0);
+  dtype = call.state.default_dtype;
+  return true;
+}
+
+bool holdsAll(DType dtype, const Arg& data) {
+  if (!data.isSequence()) return holds(dtype, data);
+  return std::all_of(data.elements().begin(), data.elements().end(),
+                     [&](const Arg& item) { return holdsAll(dtype, item); });
+}
+
 // torch.tensor(data, dtype, device, pin_memory, requires_grad)
 bool tensorOf(Call& call) {
   Dims sizes;
   DType dtype = DType::Undefined;
-  if (call[0].isSequence()) {
-    // The first element's depth fixes the rank.
-    const Arg* inner = &call[0];
-    while (inner->isSequence() && inner->count > 0) {
-      sizes.push_back(inner->count);
-      inner = inner->items;
-    }
-    if (call[0].count == 0) {
-      sizes.push_back(0);
-      dtype = call.state.default_dtype;
-    } else if (!nestedFits(call, call[0], sizes, dtype, 0)) {
-      return false;
-    }
-  } else {
-    dtype = dtypeOfNumber(call, call[0]);
-    if (dtype == DType::Undefined) return false;
-  }
   Options options;
-  if (!readOptions(call, 1, dtype, defaultPlace(call), options)) return false;
-  return addFactory(call, std::move(sizes), options);
+  return readData(call, call[0], sizes, dtype) &&
+         readOptions(call, 1, dtype, defaultPlace(call), options) &&
+         holdsAll(options.dtype, call[0]) &&
+         addFactory(call, std::move(sizes), options);
+}
+
+// x.new_tensor(data, dtype, device, requires_grad): of x's dtype
+bool newTensor(Call& call) {
+  Dims sizes;
+  DType dtype = DType::Undefined;
+  Options options;
+  if (!call[0].isTensor() || !readData(call, call[1], sizes, dtype)) return false;
+  const TensorMeta& like = *call[0].tensor;
+  return readOptions(call, 2, like.dtype, placeOf(like), options) &&
+         holdsAll(options.dtype, call[1]) && addFactory(call, std::move(sizes), options);
+}
+
+// torch.as_tensor(data, dtype, device): a tensor stays what it is
+bool asTensor(Call& call) {
+  Options options;
+  if (call[0].isTensor()) {
+    const TensorMeta& given = *call[0].tensor;
+    if (!call.dtypeOr(1, given.dtype, options.dtype) ||
+        !call.placeOr(2, placeOf(given), options.place) || options.dtype != given.dtype ||
+        !(options.place == placeOf(given)))
+      return false;
+    call.same(call[0]);
+    return true;
+  }
+  Dims sizes;
+  DType dtype = DType::Undefined;
+  if (!readData(call, call[0], sizes, dtype) || !call.dtypeOr(1, dtype, options.dtype) ||
+      !call.placeOr(2, defaultPlace(call), options.place))
+    return false;
+  if (options.place.type == DeviceType::CPU && options.place.index >= 0) return false;
+  if (options.place.type == DeviceType::Meta || !isOrdinary(options.dtype)) return false;
+  return holdsAll(options.dtype, call[0]) && addFactory(call, std::move(sizes), options);
 }
 
 #define STATOR_FACTORY_OPTIONS "dtype, layout, device, pin_memory, requires_grad"
@@ -318,6 +362,8 @@ constexpr OpRow kRows[] = {
     {"Tensor.new_zeros|new_ones|new_empty", "self, *size, *, " STATOR_FACTORY_OPTIONS, newSizes},
     {"Tensor.new_full", "self, size, fill_value, *, " STATOR_FACTORY_OPTIONS, newFull},
     {"torch.tensor", "data, *, " STATOR_FACTORY_OPTIONS, tensorOf},
+    {"Tensor.new_tensor", "self, data, *, " STATOR_FACTORY_OPTIONS, newTensor},
+    {"torch.as_tensor", "data, *, dtype, device", asTensor},
 };
 
 }  // namespace

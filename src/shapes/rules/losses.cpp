@@ -102,10 +102,17 @@ bool pairDistance(Call& call) {
 // cdist(x1, x2, p, compute_mode): of each row of the one to each of the other
 bool allDistances(Call& call) {
   if (!isPlainFloat(call[0]) || !isPlainFloat(call[1]) || !isReal(call[2])) return false;
+  if (call[2].is(Arg::Kind::kInt) ? call[2].i < 0 : call[2].given() && !(call[2].f >= 0))
+    return false;
   const TensorMeta &left = *call[0].tensor, &right = *call[1].tensor;
   if (left.sizes.size() < 2 || right.sizes.size() < 2 || left.dtype != right.dtype) return false;
   if (!same(left.sizes.back(), right.sizes.back())) return false;
-  if (call[3].given() && !call[3].is(Arg::Kind::kStr)) return false;
+  constexpr std::string_view kWays[] = {"use_mm_for_euclid_dist_if_necessary",
+                                        "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"};
+  if (call[3].given() && (!call[3].is(Arg::Kind::kStr) ||
+                          std::find(std::begin(kWays), std::end(kWays), call[3].text()) ==
+                              std::end(kWays)))
+    return false;
   Dims sizes(left.sizes.begin(), left.sizes.end() - 2);
   if (!broadcastInto(sizes, Dims(right.sizes.begin(), right.sizes.end() - 2))) return false;
   sizes.push_back(left.sizes[left.sizes.size() - 2]);

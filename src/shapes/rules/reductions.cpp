@@ -299,6 +299,13 @@ bool bothExtrema(Call& call) {
   return true;
 }
 
+// torch._is_all_true, _is_any_true: what checks of distributions ask
+bool wholeTruth(Call& call) {
+  if (!call[0].isTensor() || call[0].tensor->dtype != DType::Bool) return false;
+  call.fresh(DType::Bool, Dims());
+  return true;
+}
+
 constexpr OpRow kRows[] = {
     {"torch|Tensor.sum", "input, *, dtype", reduceAll, kLongOut},
     {"torch|Tensor.sum", "input, dim|axis, keepdim|keepdims, dtype", reduce, kLongOut},
@@ -330,6 +337,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.softmax|log_softmax special.softmax|log_softmax", "input, dim, dtype", softmax},
     {"F.softmax|log_softmax", "input, dim, _stacklevel, dtype", softmaxFunctional},
     {"F.softmin", "input, dim, _stacklevel, dtype", softmin},
+    {"torch._is_all_true|_is_any_true", "input", wholeTruth},
     {"torch|Tensor.cumsum|cumprod !Tensor.cumsum_|cumprod_", "input, dim|axis, dtype", scan},
     {"torch|Tensor.logsumexp special.logsumexp", "input, dim|axis, keepdim|keepdims", logsumexp},
     {"torch|Tensor.cummax", "input, dim", scanExtremum<kCummax>},
