@@ -42,7 +42,7 @@ bool addOwners() {
          addOwner("F", "torch.nn.functional") && addOwner("nn", "torch._C", "_nn") &&
          addOwner("operator", "operator") && addOwner("special", "torch.special") &&
          addOwner("linalg", "torch.linalg") && addOwner("fft", "torch.fft") &&
-          addOwner("return_types", "torch.return_types");
+         addOwner("return_types", "torch.return_types");
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -11,6 +11,7 @@ from torch.func import vjp
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import stator
+from stator import _core
 
 
 class Counter:
@@ -473,3 +474,62 @@ def test_handles_of_hooks(backend):
             (x * 1).sum().backward()
             seen.append((z.tolist(), first.tolist(), x.grad.tolist(), kept is owner.handle, type(kept)))
         assert seen[0] == seen[1]
+
+
+class SeveralResults(torch.autograd.Function):
+    """Views, copies, indices, a mask without gradients; a value of its own is written to."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        positive = x > 0
+        ctx.mark_non_differentiable(positive)
+        scaled = x * factor
+        scaled += 0
+        return scaled.t(), positive, x.argmax(0), x[1:].clone()
+
+    @staticmethod
+    def backward(ctx, scaled, positive, largest, rest):
+        (x,) = ctx.saved_tensors
+        return scaled.t() * ctx.factor + torch.nn.functional.pad(rest, (0, 0, 1, 0)) * x.sign().abs(), None
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return gradient @ w.t(), x.t() @ gradient
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_functions_give_is_known_from_their_traces(backend, dynamic):
+    def facts(t):
+        return t.shape, t.stride(), t.dtype, t.requires_grad, t.is_leaf, t.storage_offset()
+
+    def f(x, w):
+        results = [*SeveralResults.apply(x, 2.0), Product.apply(x, w), Product.apply(x.detach(), w)]
+        with torch.no_grad():
+            results.append(Product.apply(x, w))
+        results.append(Product.apply(results[0], x))
+        return results, [facts(t) for t in results]
+
+    compiled = stator.compile(f, backend=backend, dynamic=dynamic, fullgraph=True)
+    for rows in (3, 4, 5):
+        given = [torch.randn(rows, 4, requires_grad=True), torch.randn(4, rows, requires_grad=True)]
+        twins = [t.detach().clone().requires_grad_() for t in given]
+        before, graphs = _core.shapes_counts()["fake"], stator.stats()["graph_calls"]
+        seen, seen_facts = compiled(*twins)
+        assert _core.shapes_counts()["fake"] == before and stator.stats()["graph_calls"] > graphs
+        wanted, wanted_facts = f(*given)
+        assert seen_facts == wanted_facts
+        torch.testing.assert_close(seen, wanted)
+        for results in (seen, wanted):
+            sum(t.sum() for t in results if t.requires_grad).backward()
+        torch.testing.assert_close([t.grad for t in twins], [t.grad for t in given])

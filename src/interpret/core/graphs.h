@@ -2,9 +2,11 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "shapes/infer.h"
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,15 @@ class Graphs {
   bool underTransform() const;
   // Nodes of the graph under way, or of one around it, may be used.
   bool reachable(const graph::Node* node) const;
+
+  // What functions that the graph calls give, where their traces tell.
+  void noteResults(PyObject* function, shapes::Inferred results) {
+    results_.insert_or_assign(function, std::move(results));
+  }
+  const shapes::Inferred* resultsOf(PyObject* function) const {
+    const auto found = results_.find(function);
+    return found == results_.end() ? nullptr : &found->second;
+  }
 
   // Operations go to `inner` while the scope lives.
   class Inside {
@@ -47,6 +58,7 @@ class Graphs {
   std::shared_ptr<graph::Graph> current_;
   std::vector<std::shared_ptr<graph::Graph>> outer_;  // the trace's own first
   std::vector<std::shared_ptr<graph::Graph>> inner_;  // all that were made
+  std::unordered_map<PyObject*, shapes::Inferred> results_;
 };
 
 inline std::shared_ptr<graph::Graph> Graphs::addInner() {

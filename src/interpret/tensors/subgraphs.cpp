@@ -15,6 +15,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
+#include "interpret/tensors/function_facts.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
@@ -502,6 +503,7 @@ Out capturePair(Tracer& t, const Args& args) {
   backward.result = tupleOf(gradients);
   STATOR_VALUE(forward_module, finishBody(t, first[0]));
   STATOR_VALUE(backward_module, finishBody(t, backward));
+  noteFunctionFacts(t, forward_module.get(), *first[0].graph, itemsOf(outputs.get()));
   std::vector<Ref<>> out = {forward_module, backward_module, t.made(operandValues(extras)),
                             t.made(tupleOf(flags))};
   return t.made(tupleOf(out));

@@ -16,6 +16,7 @@
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/outside_numbers.h"
 #include "interpret/tensors/data_numbers.h"
+#include "interpret/tensors/function_facts.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call_steps.h"
 #include "interpret/tensors/torch_calls.h"
@@ -216,7 +217,14 @@ void TensorCall::infer() {
     std::optional<OpenContextScope> contexts;
     if (!remember_ && !tracer_.torch.contexts().empty()) contexts.emplace(tracer_);
     shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph);
-    answer_ = shapes::infer(request_);
+    std::optional<shapes::Inferred> told;
+    if (!request_.wrapped) told = factsOfFunction(tracer_, target_, args_);
+    if (told) {
+      kept_ = std::move(told);
+      answer_ = shapes::Answer{.inferred = &*kept_};
+    } else {
+      answer_ = shapes::infer(request_);
+    }
   }
   handlers_ran.reset();
   if (request_.wrapped && answer_.status == shapes::Status::kOk) {

@@ -303,8 +303,7 @@ bool tensorOf(Call& call) {
   Options options;
   return readData(call, call[0], sizes, dtype) &&
          readOptions(call, 1, dtype, defaultPlace(call), options) &&
-         holdsAll(options.dtype, call[0]) &&
-         addFactory(call, std::move(sizes), options);
+         holdsAll(options.dtype, call[0]) && addFactory(call, std::move(sizes), options);
 }
 
 // x.new_tensor(data, dtype, device, requires_grad): of x's dtype

@@ -109,9 +109,9 @@ bool allDistances(Call& call) {
   if (!same(left.sizes.back(), right.sizes.back())) return false;
   constexpr std::string_view kWays[] = {"use_mm_for_euclid_dist_if_necessary",
                                         "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"};
-  if (call[3].given() && (!call[3].is(Arg::Kind::kStr) ||
-                          std::find(std::begin(kWays), std::end(kWays), call[3].text()) ==
-                              std::end(kWays)))
+  if (call[3].given() &&
+      (!call[3].is(Arg::Kind::kStr) ||
+       std::find(std::begin(kWays), std::end(kWays), call[3].text()) == std::end(kWays)))
     return false;
   Dims sizes(left.sizes.begin(), left.sizes.end() - 2);
   if (!broadcastInto(sizes, Dims(right.sizes.begin(), right.sizes.end() - 2))) return false;
