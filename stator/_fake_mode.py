@@ -1,7 +1,7 @@
 """FakeTensors without TorchDynamo, for shape inference.
 
-torch's FakeTensor reads three of TorchDynamo's settings, and functions that it calls are marked as not to be compiled by
-it. For that torch imports all of TorchDynamo, which takes most of a second, at the first call that no rule of ours
+torch's FakeTensor reads three of TorchDynamo's settings, and functions that it calls are marked as not to be compiled
+by it. For that torch imports all of TorchDynamo, which takes most of a second, at the first call that no rule of ours
 knows. As long as nobody has imported it, the settings are what they begin with and the marks mean nothing; once
 somebody does, all is as torch has it.
 """
