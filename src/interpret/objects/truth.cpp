@@ -85,6 +85,8 @@ Out length(Tracer& tracer, PyObject* container) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return tracer.breakWith(Reason::kRaises, "len() of a number");
     if (meta->sizes.empty()) return tracer.raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
+    if (tracer.sizes.areCallers() && !meta->sizes[0].isStatic())
+      return tracer.breakWith(Reason::kUnsupportedTensorOp, "len() of a caller's SymInt");
     return symInt(tracer, meta->sizes[0]);
   }
   if (isTextLike(container)) {

@@ -215,7 +215,8 @@ void TensorCall::infer() {
     if (!remember_ && !tracer_.torch.settings().empty()) states.emplace(tracer_);
     std::optional<OpenContextScope> contexts;
     if (!remember_ && !tracer_.torch.contexts().empty()) contexts.emplace(tracer_);
-    shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph);
+    shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph &&
+                                        tracer_.options.fake_mode == nullptr);
     answer_ = shapes::infer(request_);
   }
   handlers_ran.reset();
