@@ -150,7 +150,8 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
     STATOR_VALUE(guarded, typeLookup(tracer, type, name));
     PyObject* of_tensor = _PyType_Lookup(tensorType(), name);
     const bool is_own = found != of_tensor && text != "device" && text != "__class__";
-    const bool unknown = found == nullptr && tensor->node->source == nullptr &&
+    const bool no_parameter = text == "_is_param" && !tensor->meta->is_parameter;
+    const bool unknown = found == nullptr && tensor->node->source == nullptr && !no_parameter &&
                          writtenAttribute(tracer, stand_in, name) == nullptr;
     if (is_own || unknown)
       return tracer.breakWith(Reason::kUnsupportedAttribute,
