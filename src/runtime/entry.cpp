@@ -146,7 +146,7 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
-  if (site.step_only || (site.quiet && !holdsTensor(frame_)) || 
+  if (site.step_only || (site.quiet && !holdsTensor(frame_)) ||
       (tensor::callsAreWatched() && tensor::callersFakeMode() == nullptr) ||
       (tensor::transformsActive() && !cache_.fullgraph && !asksBackend(cache_, "is_eager"))) {
     if (watching()) ranUntil(site.why);

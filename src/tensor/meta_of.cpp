@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/imports.h"
-#include "shapes/fallback.h"
 #include "python/objects.h"
+#include "shapes/fallback.h"
 #include "shapes/infer.h"
 #include "tensor/fake_modes.h"
 

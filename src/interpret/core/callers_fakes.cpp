@@ -60,8 +60,7 @@ bool guardFake(Tracer& tracer, PyObject* tensor, const sources::Source* source,
 
 PyTypeObject* resultType(const Tracer& tracer) {
   if (tracer.options.fake_mode == nullptr) return tensorType();
-  return reinterpret_cast<PyTypeObject*>(
-      torchObject("torch._subclasses.fake_tensor.FakeTensor"));
+  return reinterpret_cast<PyTypeObject*>(torchObject("torch._subclasses.fake_tensor.FakeTensor"));
 }
 
 }  // namespace stator::interpret

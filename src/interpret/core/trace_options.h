@@ -26,7 +26,8 @@ struct Limits {
 struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
-  PyObject* fake_mode = nullptr;  // a caller's FakeTensorMode (borrowed), which the call is made under
+  // a caller's FakeTensorMode (borrowed), which the call is made under
+  PyObject* fake_mode = nullptr;
   DynamicMode dynamic = DynamicMode::kStatic;
   DynamicHistory* history = nullptr;  // of the place; null: none is kept
   bool specialize_modules = false;
