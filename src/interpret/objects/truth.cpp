@@ -129,7 +129,7 @@ Out truth(Tracer& tracer, PyObject* value) {
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(tracer, value)) return boolean(PyObject_IsTrue(known.get()) == 1);
-    STATOR_VALUE(number, outsideNumber(tracer, value));
+    STATOR_VALUE(number, outsideTruth(tracer, value));
     return number ? truth(tracer, number.get()) : tracer.breakWith(Reason::kDataDependentBranch);
   }
   if (values::isScalar(value) || values::isConstantDeep(value)) {
