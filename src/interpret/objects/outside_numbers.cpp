@@ -144,7 +144,8 @@ bool isOneOfManyFlags(Tracer& tracer, PyObject* stand_in) {
   const Source* source =
       tracer.world.child(SourceKind::kTensorNumber, input->source, nullptr, index);
   constexpr int kMostFlags = 2;
-  int& flags = tracer.options.history->at(kTruth).times_pinned;  // the map's values stay where they are
+  // the map's values stay where they are
+  int& flags = tracer.options.history->at(kTruth).times_pinned;
   DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source) ^ kTruth);
   const int64_t truth = PyObject_IsTrue(number.get());
   if (seen.has_number && seen.number != truth && !seen.number_changed) {
