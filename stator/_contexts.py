@@ -159,3 +159,4 @@ def remove_hook(handle: Any) -> None:
 
 # What graphs and plans ask a tensor for its memory.
 read_storage = _core.CompiledFunction(lambda tensor: tensor.untyped_storage(), None)
+read_storage_size = _core.CompiledFunction(lambda tensor: tensor.untyped_storage().nbytes(), None)

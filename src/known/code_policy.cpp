@@ -72,6 +72,10 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
   if (inside == "distributed/distributed_c10d.py" &&
       (names.name == "WORLD" || names.name == "default_pg"))
     return CodePolicy::kInlineOnly;
+  // How large the memory of a parameter is.
+  if (inside == "distributed/fsdp/_flat_param.py" &&
+      (names.name == "_same_storage_size" || names.name == "_storage_size_allocated"))
+    return CodePolicy::kInlineOnly;
   // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
   if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
   // A step is decided by data from line to line: pieces of it cost more than they save. What it calls back is captured.

@@ -29,6 +29,7 @@
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "shapes/infer.h"
+#include "tensor/fake_modes.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -99,12 +100,14 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.fullgraph = cache.fullgraph;
   options.runs_as_captured = asksBackend(cache, "is_eager");
   interpret::setForExport(asksBackend(cache, "exports"));
+  options.fake_mode = tensor::callersFakeMode();
   options.symbolic_floats = !config.specialize_float && !asksBackend(cache, "takes_no_floats");
   const bool traced_again = asksBackend(cache, "is_aot_autograd");
   options.floats_are_tensors = traced_again;
   options.leaves_recurrences = traced_again && !config.allow_rnn && !cache.fullgraph;
   // Where a break is an error there is no other way to go on; TorchDynamo takes it so too.
-  options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
+  options.capture_scalar_outputs =
+      (config.capture_scalar_outputs || cache.fullgraph) && options.fake_mode == nullptr;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
   options.dynamic = all         ? known::DynamicMode::kAll
@@ -391,6 +394,9 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
 void chooseGraphs(Attempt& now) {
   now.as_captured = now.wish.runs_as_is;
   if (now.as_captured || !asksBackend(now.cache, "differentiates")) return;
+  // Fakes have no data that a kernel would make anything of.
+  now.as_captured = now.options.fake_mode != nullptr;
+  if (now.as_captured) return;
   regions::Parting parting = regions::partingOf(*now.captured.graph, now.captured.grad_enabled);
   now.as_captured =
       now.captured.differentiated_within || (parting.needed && parting.bounds.empty());

@@ -25,6 +25,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/fake_modes.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 
@@ -145,7 +146,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
-  if (site.step_only || (site.quiet && !holdsTensor(frame_)) || tensor::callsAreWatched() ||
+  if (site.step_only || (site.quiet && !holdsTensor(frame_)) ||
+      (tensor::callsAreWatched() && tensor::callersFakeMode() == nullptr) ||
       (tensor::transformsActive() && !cache_.fullgraph && !asksBackend(cache_, "is_eager"))) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);

@@ -2,8 +2,10 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "python/objects.h"
 #include "shapes/fallback.h"
 #include "shapes/infer.h"
+#include "tensor/fake_modes.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -22,6 +24,12 @@ namespace {
 // Its class decides what copying does.
 bool hasTorchDispatch(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
+bool isMarkedParameter(PyObject* object) {
+  static PyObject* const mark = PyUnicode_InternFromString("_is_param");
+  PyObject* found = nullptr;
+  return stator_object_lookup(object, mark, &found) == STATOR_FOUND && found == Py_True;
 }
 
 }  // namespace
@@ -69,9 +77,17 @@ shapes::TensorMeta metaOf(PyObject* object) {
   meta.is_conj = tensor.is_conj();
   meta.is_neg = tensor.is_neg();
   meta.is_inference = tensor.is_inference();
-  const auto sizes = tensor.sizes();
-  meta.sizes.assign(sizes.begin(), sizes.end());
-  if (tensor.layout() == at::kStrided) {
+  if (hasSymbolicSizes(object)) {
+    const SizesForNow now = sizesForNow(object);
+    meta.sizes.assign(now.sizes.begin(), now.sizes.end());
+    meta.strides.assign(now.strides.begin(), now.strides.end());
+    meta.storage_offset = now.offset;
+    meta.storage_bytes = now.storage_bytes;
+  } else {
+    const auto sizes = tensor.sizes();
+    meta.sizes.assign(sizes.begin(), sizes.end());
+  }
+  if (meta.strides.empty() && tensor.layout() == at::kStrided) {
     const auto strides = tensor.strides();
     meta.strides.assign(strides.begin(), strides.end());
     meta.storage_offset = tensor.storage_offset();
@@ -85,7 +101,8 @@ shapes::TensorMeta metaOf(PyObject* object) {
     if (type == nullptr) throw PythonError();
     return type;
   }();
-  meta.is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(object)) == parameter;
+  meta.is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(object)) == parameter ||
+                      (isFakeTensorType(Py_TYPE(object)) && isMarkedParameter(object));
   return meta;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/hot.h"
+#include "tensor/fake_modes.h"
 #include "tensor/impl_fields.h"
 #include "tensor/tensor_facts.h"
 
@@ -503,6 +504,7 @@ PyObject* numberOf(PyObject* object, int64_t index) {
 
 PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
+  if (hasSymbolicSizes(tensor)) return numberForNow(tensor, dim);
   if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(implOf(tensor));
   const bool stride = dim < -1;

@@ -8,6 +8,8 @@ import torch
 
 from stator import _contexts
 
+from .subgraphs import call_like, refuse
+
 
 class Range:
     """torch.profiler.record_function: captured code has no ranges."""
@@ -130,7 +132,14 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 class SdpaParams:
     """torch._C._SDPAParams while it is in a trace; becomes a real one where it leaves it."""
 
-    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
+    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa, /):
+        for tensor in (query, key, value):
+            if not isinstance(tensor, torch.Tensor):
+                refuse("SDPAParams without a tensor")
+        if attn_mask is not None and not isinstance(attn_mask, torch.Tensor):
+            refuse("SDPAParams with a mask that is no tensor")
+        if type(dropout) is not float or type(is_causal) is not bool or type(enable_gqa) is not bool:
+            refuse("SDPAParams with a number that becomes another one")
         self.query = query
         self.key = key
         self.value = value
@@ -138,3 +147,15 @@ class SdpaParams:
         self.dropout = dropout
         self.is_causal = is_causal
         self.enable_gqa = enable_gqa
+
+
+def nothing(*args):
+    return None
+
+
+def sdpa_params_in_graph(*args):
+    """Of a class that the program wants in its graphs (allow_in_graph): the node is there for who reads the graph. What
+    the program goes on with is made where it leaves the trace, of the program's own tensors."""
+    params = SdpaParams(*args)
+    call_like(torch._C._SDPAParams, nothing, *args)
+    return params

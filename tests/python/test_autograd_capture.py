@@ -135,6 +135,34 @@ def test_sdpa_params():
     torch.testing.assert_close(params.query * 2, doubled)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sdpa_params_that_are_wanted_in_the_graph(backend):
+    """A class that is marked with allow_in_graph: a node of the graph, and the program's own tensors in the object."""
+    in_graph = stator.allow_in_graph(torch._C._SDPAParams)
+    programs = [
+        lambda q: in_graph(q, q, q, q, 0.1, True, False),
+        lambda q: in_graph(q.add_(1), q, q, None, 0.1, True, False),
+        lambda q: in_graph(q, q, q, None, 0, True, False),
+        lambda q: in_graph(q, q, q, "mask", 0.1, True, False),
+        lambda q: in_graph(q, q, q, None, dropout=0.1, is_causal=True, enable_gqa=False),
+        lambda q: in_graph(q, q),
+    ]
+
+    def outcome(f, q):
+        try:
+            params = f(q)
+        except Exception as error:
+            return type(error), str(error).split("Invoked")[0]
+        mask = params.attn_mask is q or params.attn_mask
+        return type(params), params.query is q and params.value is q, mask, params.dropout, params.is_causal
+
+    for f in programs:
+        assert outcome(stator.compile(f, backend=backend), torch.ones(3)) == outcome(f, torch.ones(3))
+    counter = Counter()
+    params = stator.compile(programs[0], backend=counter, fullgraph=True)(torch.ones(3))
+    assert counter.graphs == 1 and type(params) is torch._C._SDPAParams
+
+
 def test_nested_compile_region():
     @torch.compiler.nested_compile_region
     def region(x):

@@ -401,3 +401,30 @@ def test_what_is_written_over_several_lines_is_named_in_one():
     assert stator._report.expression(code, call, False) == "`g( 'é', 1, )` (line 2)"
     nowhere = code.replace(co_filename="<nowhere>")
     assert stator._report.expression(nowhere, call, False) == "a value of line 2"
+
+
+def test_branches_on_many_flags_need_no_graph_for_each_combination():
+    """Tensors of one element that steer the program: two of them are read where the entry begins, more are breaks."""
+
+    def f(x, *flags):
+        for flag in flags:
+            x = x + 1
+            if flag:
+                x = x * 2
+        return x
+
+    def graphs(count):
+        seen = []
+        compiled = stator.compile(f, backend=lambda module, inputs: seen.append(module) or module.forward)
+        x = torch.arange(3.0)
+        for _ in range(2):
+            for bits in range(2**count):
+                flags = [torch.tensor([float(bits >> at & 1)]) for at in range(count)]
+                assert torch.equal(compiled(x, *flags), f(x, *flags))
+        return len(seen)
+
+    before = stator.stats()["fallbacks"]
+    if "STATOR_BREAK_EVERY" not in os.environ:
+        assert (graphs(1), graphs(2)) == (2, 4)
+    assert graphs(6) < 40
+    assert stator.stats()["fallbacks"] == before

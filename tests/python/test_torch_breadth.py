@@ -615,3 +615,40 @@ def test_memory_of_an_input():
         y, storage = compiled(x)
         torch.testing.assert_close(y, expected)
         assert storage is x.untyped_storage() and storage.size() == 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_size_of_an_inputs_memory(backend):
+    """untyped_storage().size() of an input is a guarded number, also in FSDP's functions that ask for it; behind a
+    resize, and of tensors that the captured part has made, it is asked for outside of the graph."""
+    flat_param = pytest.importorskip("torch.distributed.fsdp._flat_param")
+
+    def compares(x):
+        return x + 1 if x.untyped_storage().size() == 40 else x - 1
+
+    def of_fsdp(x):
+        if flat_param._storage_size_allocated(x) and flat_param._same_storage_size(x, 10):
+            return x * 2
+        return x * 3
+
+    def resized(x):
+        storage = x.untyped_storage()
+        before = storage.nbytes()
+        x.resize_(50)
+        return before, storage.nbytes(), x.untyped_storage().size()
+
+    def made(x):
+        y, z = x[2:], x + 1
+        return y.untyped_storage().size() // y.element_size(), z.untyped_storage().nbytes(), y + 1
+
+    for program in (compares, of_fsdp, resized, made):
+        compiled = stator.compile(program, backend=backend)
+        for size in (10, 20, 10):
+            for offset in (0, 3):
+                one, other = (torch.arange(40.0)[offset : offset + size] for _ in range(2))
+                assert repr(compiled(one)) == repr(program(other)) and torch.equal(one[:size], other[:size])
+            one, other = torch.arange(float(size)), torch.arange(float(size))
+            assert repr(compiled(one)) == repr(program(other))
+    for program in (compares, of_fsdp):
+        x = torch.arange(10.0)
+        assert torch.equal(stator.compile(program, backend=backend, fullgraph=True)(x), program(x))

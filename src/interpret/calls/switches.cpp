@@ -199,6 +199,9 @@ Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Arg
     case CallKind::kConstantResult:
       return constantResult(tracer, callable, args);
     case CallKind::kGraph:
+      if (callable == torchObject("torch._C._SDPAParams"))
+        return callNested(tracer, torchObject("stator.polyfills.contexts.sdpa_params_in_graph"),
+                          args);
       for (PyObject* value : args.values) {
         if (holdsMadeObject(tracer, value)) return callWithObjects(tracer, callable, args);
       }

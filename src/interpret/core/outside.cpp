@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/numpy_number.h"
+#include "interpret/core/callers_fakes.h"
 #include "interpret/core/guarded_values.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside_symbols.h"
@@ -100,13 +101,16 @@ Out tensorFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   // As under a transform itself (frames/trace.cpp); those of one that is over have no storage to ask for.
   if (!tracer.options.runs_as_captured && tensor::isOfTransform(raw))
     return tracer.breakWith(Reason::kSubclass, "a tensor of one of torch.func's transforms");
+  STATOR_FLOW(checkFake(tracer, raw));
   values::Info& info = tracer.values.addOutside(raw, source);
   graph::Graph& root = tracer.graphs.root();
   root.metas.push_back(tensor::metaOf(raw));
   shapes::TensorMeta& meta = root.metas.back();
   std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+  noteFakeSizes(tracer, raw, *guard);
   shapeFromOutside(tracer, raw, source, *guard, meta);
-  tracer.world.guard(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
+  if (guardFake(tracer, raw, source, *guard))
+    tracer.world.guard(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
   if (uintptr_t storage = tensor::storageOf(raw)) {
     const uint32_t id = meta.storage_id = tracer.storages.at(storage);
     tracer.storages.noteInput(id, meta.requires_grad);
@@ -213,7 +217,8 @@ Out fromOutside(Tracer& tracer, PyObject* object, const Source* source) {
   if (tensor::isTensor(raw)) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       if (isOverloadedType(Py_TYPE(raw))) tracer.torch_function.noteRelevant();
-      if (hasOwnDispatch(Py_TYPE(raw))) return tracer.above.wrapperFromOutside(raw, source);
+      if (hasOwnDispatch(Py_TYPE(raw)) && !isCallersFake(tracer, raw))
+        return tracer.above.wrapperFromOutside(raw, source);
     }
     if (!tensor::hasPlainFacts(raw)) {
       return tracer.breakWith(breaks::Reason::kSubclass,

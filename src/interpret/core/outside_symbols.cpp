@@ -4,12 +4,14 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "interpret/core/callers_fakes.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbols.h"
 #include "python/types.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "symbolic/sym_int.h"
+#include "tensor/fake_modes.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -444,6 +446,13 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
                      (forExport() && !isOfArguments(source, tracer.world.roots()));
   const size_t rank = meta.sizes.size();
   AskedDims asked = askedByName(tracer, *source, rank);
+  if (isCallersFake(tracer, raw) && tensor::hasSymbolicSizes(raw)) {
+    // SymInts are symbols, whatever the settings say.
+    const std::vector<bool> symbolic = tensor::sizesForNow(raw).symbolic;
+    for (size_t dim = 0; dim < rank; ++dim) {
+      if (symbolic[dim]) asked.dynamic.push_back(static_cast<int64_t>(dim));
+    }
+  }
   if ((fixed || tracer.options.dynamic == DynamicMode::kStatic) && !marks.marked && asked.empty())
     return;
   if (meta.layout != 0 || !guard.has_strides) return;

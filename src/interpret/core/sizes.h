@@ -18,6 +18,9 @@ class Sizes {
   bool any() const { return environment_.symbolCount() > 0 || has_scalars_; }
   bool hasScalars() const { return has_scalars_; }
   void noteScalar() { has_scalars_ = true; }  // a SymScalar was made
+  // A caller's SymInts are among the sizes (core/callers_fakes.h): the program may not see what stands for them here.
+  bool areCallers() const { return are_callers_; }
+  void noteCallers() { are_callers_ = true; }
 
   // Of each symbol of the environment, in its order.
   void addSymbol(const sources::Source* source, symbolic::Range range) {
@@ -60,6 +63,7 @@ class Sizes {
   std::vector<symbolic::Range> ranges_;
   std::vector<known::DynamicDemand> demands_;
   bool has_scalars_ = false;
+  bool are_callers_ = false;
   std::unordered_map<const sources::Source*, Ref<>> outside_;
   std::unordered_map<const symbolic::Expr*, Ref<>> nodes_;
 };

@@ -1,6 +1,7 @@
 // What a capture is asked for, and what limits it.
 #pragma once
 
+#include "base/python.h"
 #include "breaks/reasons.h"
 #include "known/dynamic.h"
 
@@ -25,6 +26,8 @@ struct Limits {
 struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
+  // a caller's FakeTensorMode (borrowed), which the call is made under
+  PyObject* fake_mode = nullptr;
   DynamicMode dynamic = DynamicMode::kStatic;
   DynamicHistory* history = nullptr;  // of the place; null: none is kept
   bool specialize_modules = false;

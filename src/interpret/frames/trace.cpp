@@ -17,6 +17,7 @@
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
 #include "python/errors_aside.h"
+#include "tensor/fake_modes.h"
 #include "tensor/tensor_guard.h"
 
 #include <string>
@@ -179,6 +180,7 @@ Captured run(Tracer& tracer) {
       [](void* of) -> const void* { return static_cast<Tracer*>(of)->location(); }, &tracer);
   if (tensor::functionModes() > 0) readFunctionModes(tracer);
   tensor::TorchFunctionAnew none;  // what capture asks of torch is not the program's call
+  tensor::DispatchModesPause unseen;
   beginStack(tracer);
   const SymbolicFrame& root = tracer.frames.driven();
   if (root.instr().offset != root.code->firstLegal()) noteStates(tracer);

@@ -127,9 +127,43 @@ Out numberOf(Tracer& tracer, PyObject* stand_in, bool any) {
   return meta.isSymbolic() || meta.numel() != 1 ? Out(Ref<>()) : computed(tracer, stand_in, any);
 }
 
+// Whether captures of this place have seen the number steer the program both ways, and others too. Each such tensor
+// doubles the graphs, where a break leaves one for each way: two of them are worth it.
+bool isOneOfManyFlags(Tracer& tracer, PyObject* stand_in) {
+  if (tracer.options.history == nullptr || tracer.options.fullgraph || !mayRead(tracer, stand_in))
+    return false;
+  int64_t index = 0;
+  const graph::StandIn* value = graph::asStandIn(stand_in);
+  const graph::Node* input =
+      isFromOutside(*value->node) ? value->node : viewedInput(tracer, *value, index);
+  if (input == nullptr || value->meta->isSymbolic() || value->meta->numel() != 1) return false;
+  Ref<> number = stealRef(tensor::numberOf(input->example.get(), index));
+  if (!number) return false;
+  // Apart from the number's own history, which says what becomes a symbol.
+  constexpr uint64_t kTruth = 0x7A11'5EED'0B00'1EA7;
+  const Source* source =
+      tracer.world.child(SourceKind::kTensorNumber, input->source, nullptr, index);
+  constexpr int kMostFlags = 2;
+  // the map's values stay where they are
+  int& flags = tracer.options.history->at(kTruth).times_pinned;
+  DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source) ^ kTruth);
+  const int64_t truth = PyObject_IsTrue(number.get());
+  if (seen.has_number && seen.number != truth && !seen.number_changed) {
+    seen.number_changed = true;
+    ++flags;
+  }
+  seen.has_number = true;
+  seen.number = truth;
+  return seen.number_changed && flags > kMostFlags;
+}
+
 }  // namespace
 
 Out outsideNumber(Tracer& tracer, PyObject* stand_in) { return numberOf(tracer, stand_in, false); }
+
+Out outsideTruth(Tracer& tracer, PyObject* stand_in) {
+  return isOneOfManyFlags(tracer, stand_in) ? Out(Ref<>()) : outsideNumber(tracer, stand_in);
+}
 
 Out readOutside(Tracer& tracer, PyObject* method, PyObject* stand_in) {
   const std::string_view name = utf8(method);
@@ -142,7 +176,8 @@ Out readOutside(Tracer& tracer, PyObject* method, PyObject* stand_in) {
   }
   // It raises, or is not asked for often.
   if (name == "__complex__" || (name == "__index__" && !isWhole(stand_in))) return Ref<>();
-  STATOR_VALUE(number, outsideNumber(tracer, stand_in));
+  STATOR_VALUE(number, name == "__bool__" ? outsideTruth(tracer, stand_in)
+                                          : outsideNumber(tracer, stand_in));
   if (!number || name == "item" || name == "__index__") return number;
   const char* kind = name == "__int__" ? "int" : name == "__float__" ? "float" : "bool";
   return tracer.above.callNested(builtinFunction(kind), {number.get()});

@@ -9,6 +9,9 @@ namespace stator::interpret {
 // The number that a tensor of one element holds, or that was computed of such ones; ok with null: it may not be read
 // there.
 Out outsideNumber(Tracer& tracer, PyObject* stand_in);
+// The same where the program branches on it; null also of one of several that have been both true and false at captures
+// of this place.
+Out outsideTruth(Tracer& tracer, PyObject* stand_in);
 // What a method without arguments gives that reads a tensor: item(), tolist(), int() and the like; ok with null: the
 // same.
 Out readOutside(Tracer& tracer, PyObject* method, PyObject* stand_in);

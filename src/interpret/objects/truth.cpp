@@ -85,6 +85,8 @@ Out length(Tracer& tracer, PyObject* container) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return tracer.breakWith(Reason::kRaises, "len() of a number");
     if (meta->sizes.empty()) return tracer.raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
+    if (tracer.sizes.areCallers() && !meta->sizes[0].isStatic())
+      return tracer.breakWith(Reason::kUnsupportedTensorOp, "len() of a caller's SymInt");
     return symInt(tracer, meta->sizes[0]);
   }
   if (isTextLike(container)) {
@@ -127,7 +129,7 @@ Out truth(Tracer& tracer, PyObject* value) {
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(tracer, value)) return boolean(PyObject_IsTrue(known.get()) == 1);
-    STATOR_VALUE(number, outsideNumber(tracer, value));
+    STATOR_VALUE(number, outsideTruth(tracer, value));
     return number ? truth(tracer, number.get()) : tracer.breakWith(Reason::kDataDependentBranch);
   }
   if (values::isScalar(value) || values::isConstantDeep(value)) {

@@ -19,6 +19,7 @@
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "known/own_objects.h"
+#include "tensor/fake_modes.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -144,7 +145,19 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
   if (tensor->meta == nullptr)
     return tracer.breakWith(Reason::kUnsupportedAttribute, std::string(text));
   PyObject* found = _PyType_Lookup(type, name);
-  if (type != tensorType() && type != parameterType()) {
+  if (tensor::isFakeTensorType(type)) {
+    // Its sizes and the like are a tensor's; what says that it is a fake is its own.
+    STATOR_VALUE(guarded, typeLookup(tracer, type, name));
+    PyObject* of_tensor = _PyType_Lookup(tensorType(), name);
+    const bool is_own = found != of_tensor && text != "device" && text != "__class__";
+    const bool no_parameter = text == "_is_param" && !tensor->meta->is_parameter;
+    const bool unknown = found == nullptr && tensor->node->source == nullptr && !no_parameter &&
+                         writtenAttribute(tracer, stand_in, name) == nullptr;
+    if (is_own || unknown)
+      return tracer.breakWith(Reason::kUnsupportedAttribute,
+                              std::string(text) + " of a FakeTensor");
+    found = of_tensor;
+  } else if (type != tensorType() && type != parameterType()) {
     // What a subclass brings is found and guarded as in any class.
     STATOR_VALUE(guarded, typeLookup(tracer, type, name));
     if (found != nullptr && found != _PyType_Lookup(tensorType(), name) && text != "__class__" &&

@@ -216,7 +216,8 @@ void TensorCall::infer() {
     if (!remember_ && !tracer_.torch.settings().empty()) states.emplace(tracer_);
     std::optional<OpenContextScope> contexts;
     if (!remember_ && !tracer_.torch.contexts().empty()) contexts.emplace(tracer_);
-    shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph);
+    shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph &&
+                                         tracer_.options.fake_mode == nullptr);
     std::optional<shapes::Inferred> told;
     if (!request_.wrapped) told = factsOfFunction(tracer_, target_, args_);
     if (told) {

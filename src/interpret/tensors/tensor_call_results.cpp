@@ -1,6 +1,7 @@
 // The node of a tensor operation, the values that the program gets of it, and what it did to its arguments.
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
+#include "interpret/core/callers_fakes.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/tensors/tensor_call_steps.h"
@@ -58,8 +59,19 @@ Ref<> freshConstant(const Ref<>& constant) {
   return stealRef(PyList_AsTuple(list.get()));
 }
 
-PyObject* typeOfOutput(const shapes::Output& output) {
-  return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get()) : tensorType());
+PyObject* typeOfOutput(const Tracer& tracer, const shapes::Output& output) {
+  return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get())
+                                                    : resultType(tracer));
+}
+
+bool showsSymbol(const shapes::Output& output) {
+  PyObject* constant = output.constant.get();
+  if (constant == nullptr || !PyTuple_Check(constant))
+    return constant != nullptr && symbolic::isSymbol(constant);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i) {
+    if (symbolic::isSymbol(PyTuple_GET_ITEM(constant, i))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -72,7 +84,10 @@ bool TensorCall::onlyConstants() const {
                       });
 }
 
-Out TensorCall::constants() const {
+Out TensorCall::constants() {
+  if (tracer_.sizes.areCallers() &&
+      std::any_of(inferred().outputs.begin(), inferred().outputs.end(), showsSymbol))
+    return breakWith(Reason::kUnsupportedTensorOp, "gives a SymInt of a caller's ShapeEnv");
   std::vector<Ref<>> items;
   for (const shapes::Output& output : inferred().outputs)
     items.push_back(freshConstant(output.constant));
@@ -154,7 +169,7 @@ Ref<> TensorCall::singleValue() {
     if (output.same_object_as >= 0)
       return newRef(tensors_[static_cast<size_t>(output.same_object_as)]);
     node_->wrapper = output.wrapper;
-    Ref<> made = graph::makeStandIn(node_, node_->meta, typeOfOutput(output));
+    Ref<> made = graph::makeStandIn(node_, node_->meta, typeOfOutput(tracer_, output));
     tracer_.values.addMade(made.get(), tracer_.frames.instruction());
     return made;
   }
@@ -177,7 +192,7 @@ Ref<> TensorCall::itemValue(PyObject* whole, size_t number, const shapes::Output
   item->meta = factsOf(output);
   storages_.back() = item->meta->storage_id;
   item->wrapper = output.wrapper;
-  Ref<> made = graph::makeStandIn(item, item->meta, typeOfOutput(output));
+  Ref<> made = graph::makeStandIn(item, item->meta, typeOfOutput(tracer_, output));
   tracer_.values.addMade(made.get(), tracer_.frames.instruction());
   return made;
 }

@@ -58,7 +58,7 @@ class TensorCall {
   // ---- the node, its values, what it did to its arguments (tensor_call_results.cpp)
   // -----------------------------------------------------
   bool onlyConstants() const;
-  Out constants() const;
+  Out constants();
   void addNode();
   const shapes::TensorMeta* factsOf(const shapes::Output& output);
   Ref<> raggedSize(graph::Node* of, const shapes::Output& output);

@@ -274,7 +274,7 @@ void registerTorchContexts() {
   Ref<> profiler = stealRef(PyUnicode_FromString("torch.profiler"));
   if (Ref<> loaded = stealRef(PyImport_GetModule(profiler.get())))
     registerHandler("torch.profiler.profile", profile);
-  registerPolyfill("torch._C._SDPAParams", "contexts.SdpaParams");
+  registerWholePolyfill("torch._C._SDPAParams", "contexts.SdpaParams");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
   registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);

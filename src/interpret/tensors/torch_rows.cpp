@@ -159,7 +159,8 @@ Out tensorSize(Tracer& t, const Args& args) {
     const auto& sizes = graph::asStandIn(args.values[0])->meta->sizes;
     int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
     if (dim < 0) dim += n;
-    if (dim >= 0 && dim < n) return symInt(t, sizes[static_cast<size_t>(dim)]);
+    if (dim >= 0 && dim < n && !t.sizes.areCallers())
+      return symInt(t, sizes[static_cast<size_t>(dim)]);
   }
   return tensorCall(t, graph::Op::kCallMethod, name, args);
 }

@@ -182,3 +182,24 @@ def elements_of_one():
         return total
 
     return Case(f, vec(), torch.tensor([[0], [2], [3]])).changing(vec(), torch.tensor([[1], [3], [2]]))
+
+
+@program()
+def branches_on_many_flags():
+    def f(x, one, two, three, four):
+        if one:
+            x = x + 1
+        x = x * 2
+        if two:
+            x = x + 2
+        x = x * 3
+        if bool(three):
+            x = x + 3
+        if not four:
+            x = x * 4
+        return x
+
+    case = Case(f, vec(), *[number(True)] * 4)
+    for bits in range(16):
+        case = case.then_call(vec(), *(number([float(bits >> at & 1)]) for at in range(4)))
+    return case
