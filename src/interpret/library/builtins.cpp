@@ -105,8 +105,10 @@ Out boolCall(Tracer& t, const Args& args) {
 
 Out textCall(Tracer& t, const Args& args, bool repr) {
   if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
-  if (args.values.size() != 1)
-    return callNative(t, reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  PyObject* const own =
+      repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  if (args.values.size() != 1 || (repr && args.keywordCount() != 0))
+    return callNative(t, own, args);
   PyObject* value = args.values[0];
   for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
     // A __str__ in C (`__str__ = int.__repr__`, as enums have it) goes before a __repr__ in Python.
@@ -132,8 +134,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     return t.fromNative(stealRef(PyObject_Repr(value)));
   }
   if (isTextContainer(value)) return textOf(t, value, repr);
-  return callNative(
-      t, repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  return callNative(t, own, args);
 }
 Out strCall(Tracer& t, const Args& args) { return textCall(t, args, false); }
 Out reprCall(Tracer& t, const Args& args) { return textCall(t, args, true); }

@@ -90,8 +90,7 @@ Out dictPop(Tracer& t, const Args& given) {
   STATOR_VALUE(found, dictGet(t, args.values[0], args.values[1]));
   if (!found) {
     if (args.positional == 3) return newRef(args.values[2]);
-    PyErr_SetObject(PyExc_KeyError, args.values[1]);
-    return t.raiseCurrentError();
+    return missingKey(t, args.values[1]);
   }
   STATOR_FLOW(delItemBase(t, args.values[0], args.values[1]));
   return found;
