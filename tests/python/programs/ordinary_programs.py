@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from typing import Any
@@ -213,3 +214,30 @@ def a_hook_of_a_view_that_is_written_behind_it() -> Case:
         return log, leaf.grad, view
 
     return Case(call_f, torch.ones(4, requires_grad=True))
+
+
+@program()
+def deques_written_before_and_inside_of_a_loop_with_a_break() -> Case:
+    def f(x: torch.Tensor, items: Any, write: Any) -> Any:
+        write(items)
+        seen = []
+        for item in items:
+            if x.sum() > 0:
+                seen.append(item)
+            items[0] = 7
+        own = collections.deque(range(3))
+        pairs = enumerate(own)
+        first = next(pairs)
+        torch._dynamo.graph_break()
+        own[2] = x
+        return seen, items, first, list(pairs)
+
+    def more(items: Any) -> None:
+        items.append(5)
+
+    def turned(items: Any) -> None:
+        items.rotate(1)
+        items.pop()
+
+    case = Case(f, torch.ones(2), collections.deque([1, 2]), more)
+    return case.changing(torch.ones(2), collections.deque([1, 2, 3], 3), turned)
