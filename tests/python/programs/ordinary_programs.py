@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
+import operator
 from typing import Any
 
 import torch
@@ -241,3 +243,55 @@ def deques_written_before_and_inside_of_a_loop_with_a_break() -> Case:
 
     case = Case(f, torch.ones(2), collections.deque([1, 2]), more)
     return case.changing(torch.ones(2), collections.deque([1, 2, 3], 3), turned)
+
+
+def _compared(left: int, right: int) -> int:
+    return left - right
+
+
+_KEY = functools.cmp_to_key(_compared)
+_FIRST_KEY = _KEY(1)
+
+
+@program()
+def keys_of_cmp_to_key_from_inside_and_outside() -> Case:
+    def f(x: torch.Tensor) -> Any:
+        own = functools.cmp_to_key(_compared)
+        one = own(1)
+        torch._dynamo.graph_break()
+        two = own(2)
+        orders = [one < two, two > one, _FIRST_KEY < _KEY(2), one == _FIRST_KEY, sorted([3, 1, 2], key=own)]
+        return x + 1, orders, sorted([3, 1], key=_KEY), _said(lambda: one < 3)
+
+    return Case(f, torch.ones(3))
+
+
+@program()
+def names_that_functions_of_pythons_do_not_take() -> Case:
+    def f(x: torch.Tensor) -> Any:
+        calls = (
+            lambda: str(zz=[1]),
+            lambda: sum([1, 2], zz=1),
+            lambda: type(zz=1),
+            lambda: enumerate([1], zz=1),
+            lambda: itertools.accumulate([1], zz=1),
+            lambda: [1].index(value=1),
+            lambda: (1,).index(value=1),
+            lambda: collections.deque([1]).index(value=1),
+            lambda: dict.fromkeys(value=1),
+            lambda: operator.truth(),
+            lambda: str(object=3),
+            lambda: sum([1, 2], start=1),
+        )
+        return x + 1, [_said(call) for call in calls]
+
+    return Case(f, torch.ones(3))
+
+
+@program()
+def a_call_that_was_asked_for_its_error_and_has_none() -> Case:
+    def f(x: torch.Tensor) -> Any:
+        table = collections.OrderedDict(a=1, b=2)
+        return x + 1, table.pop(key="a"), list(table)
+
+    return Case(f, torch.ones(3))
