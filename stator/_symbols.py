@@ -6,6 +6,7 @@ Imported for graphs with symbols alone: it brings sympy.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import sys
@@ -39,7 +40,11 @@ class Symbols:
     def __init__(self, shape_env: ShapeEnv, hints: list[int]) -> None:
         self.shape_env = shape_env
         self.hints = hints
-        self.names: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {}}
+        self.names: dict[str, Any] = {
+            "min": lambda *items: functools.reduce(torch.sym_min, items),
+            "max": lambda *items: functools.reduce(torch.sym_max, items),
+            "__builtins__": {},
+        }
         self._values: dict[str, Any] = {}
         self._back: dict[sympy.Symbol, str] = {}  # names, or expressions of names
         self._found: dict[sympy.Symbol, str] = {}

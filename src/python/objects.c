@@ -305,8 +305,44 @@ typedef struct {
   Py_ssize_t position;
 } EntryIterator;
 
+// Modules/_collectionsmodule.c: where the next item lies, the deque, how often it had been changed, how many are left.
+typedef struct {
+  PyObject_HEAD
+  void* block;
+  Py_ssize_t index;
+  PyObject* deque;
+  size_t state;
+  Py_ssize_t left;
+} DequeIterator;
+
+static int is_deque_iterator(PyTypeObject* type) {
+  return strcmp(type->tp_name, "_collections._deque_iterator") == 0 &&
+         type->tp_basicsize == (Py_ssize_t)sizeof(DequeIterator);
+}
+
+size_t stator_deque_changes(PyObject* deque) {
+  PyObject* iterator = PyObject_GetIter(deque);
+  size_t changes = (size_t)-1;
+  if (iterator == NULL) {
+    PyErr_Clear();
+    return changes;
+  }
+  if (is_deque_iterator(Py_TYPE(iterator))) changes = ((DequeIterator*)iterator)->state;
+  Py_DECREF(iterator);
+  return changes;
+}
+
 void stator_copy_iterator_position(PyObject* from, PyObject* to) {
   if (Py_TYPE(from) != Py_TYPE(to)) return;
+  if (is_deque_iterator(Py_TYPE(to))) {
+    const DequeIterator* other = (const DequeIterator*)from;
+    DequeIterator* iterator = (DequeIterator*)to;
+    iterator->block = other->block;
+    iterator->index = other->index;
+    iterator->state = other->state;
+    iterator->left = other->left;
+    return;
+  }
   EntryIterator* source = (EntryIterator*)from;
   EntryIterator* target = (EntryIterator*)to;
   target->used = source->used;

@@ -175,8 +175,12 @@ int stator_is_plain_key(PyObject* object);
 // NULL without an error: it is no such instance.
 PyObject* stator_exact_scalar(PyObject* object);
 
-// Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the
-// container since.
+// How often an exact deque was changed in a way that its iterators notice: for one that was only filled, its size. The
+// largest number: unknown.
+size_t stator_deque_changes(PyObject* deque);
+
+// Both iterators of one dict, view, set or deque: the second one goes on where the first one does, whatever happened to
+// the container since.
 void stator_copy_iterator_position(PyObject* from, PyObject* to);
 
 // Iterators of lists (from either end), tuples, ranges and dicts, enumerate and zip over these that nobody else has:

@@ -20,6 +20,7 @@
 #include "shapes/infer.h"
 #include "tensor/meta_of.h"
 #include "tensor/profiler_region.h"
+#include "tensor/saved_tensor.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -247,8 +248,7 @@ class Written {
   bool undone() const {
     if (entry_.unseen_effects) return false;
     if (!saved_.empty()) {
-      for (size_t i = 0; i < saved_.size(); ++i)
-        tensor::putBack(inputs_[entry_.written[i]], saved_[i].get(), versions_[i]);
+      for (const tensor::SavedTensor& saved : saved_) saved.putBack();
       return true;
     }
     if (entry_.writes_unseen) return false;
@@ -263,19 +263,18 @@ class Written {
   void save() {
     constexpr int64_t kMostBytes = int64_t{1} << 20;  // together
     for (size_t i = 0; i < versions_.size(); ++i) {
-      Ref<> copy = versions_[i] < 0
-                       ? Ref<>()
-                       : tensor::savedData(inputs_[entry_.written[i]],
-                                           kMostBytes / static_cast<int64_t>(versions_.size()));
-      if (!copy) return saved_.clear();
-      saved_.push_back(std::move(copy));
+      if (versions_[i] < 0) return saved_.clear();
+      tensor::SavedTensor saved = tensor::SavedTensor::of(
+          inputs_[entry_.written[i]], kMostBytes / static_cast<int64_t>(versions_.size()));
+      if (!saved) return saved_.clear();
+      saved_.push_back(std::move(saved));
     }
   }
 
   const Entry& entry_;
   const std::vector<PyObject*>& inputs_;
   std::vector<int64_t> versions_;
-  std::vector<Ref<>> saved_;
+  std::vector<tensor::SavedTensor> saved_;
 };
 
 // As a profiler shows it: the function and where it begins.

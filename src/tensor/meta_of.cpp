@@ -21,11 +21,6 @@ namespace stator::tensor {
 
 namespace {
 
-// Its class decides what copying does.
-bool hasTorchDispatch(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->is_python_dispatch();
-}
-
 bool isMarkedParameter(PyObject* object) {
   static PyObject* const mark = PyUnicode_InternFromString("_is_param");
   PyObject* found = nullptr;
@@ -37,31 +32,6 @@ bool isMarkedParameter(PyObject* object) {
 int64_t versionOf(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   return tensor.is_inference() ? -1 : static_cast<int64_t>(tensor._version());
-}
-
-Ref<> savedData(PyObject* object, int64_t most_bytes) {
-  const at::Tensor& tensor = THPVariable_Unpack(object);
-  if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_inference()) return {};
-  if (hasTorchDispatch(tensor)) return {};
-  if (static_cast<int64_t>(tensor.nbytes()) > most_bytes) return {};
-  at::AutoDispatchBelowADInplaceOrView below;
-  return stealRef(THPVariable_Wrap(tensor.clone()));
-}
-
-void putBack(PyObject* object, PyObject* saved, int64_t version) {
-  const at::Tensor& tensor = THPVariable_Unpack(object);
-  at::AutoDispatchBelowADInplaceOrView below;
-  // Of elements that lie in one place (an expanded tensor) torch writes to one only.
-  at::Tensor into = tensor, from = THPVariable_Unpack(saved);
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    if (tensor.stride(dim) != 0 || tensor.size(dim) < 2) continue;
-    into = into.narrow(dim, 0, 1);
-    from = from.narrow(dim, 0, 1);
-  }
-  into.copy_(from);
-  // shared, not copied
-  c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
-  counter.set_version(version);
 }
 
 shapes::TensorMeta metaOf(PyObject* object) {

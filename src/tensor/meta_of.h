@@ -17,9 +17,4 @@ uintptr_t storageOf(PyObject* tensor);  // equal for tensors that share a storag
 bool deviceExists(shapes::DeviceType type, int16_t index);
 int64_t versionOf(PyObject* tensor);  // counts in-place writes; -1 if it does not
 
-// What a tensor holds, to be put back: the data and its version. Null: it is too large for that, or of a kind that
-// cannot be copied.
-Ref<> savedData(PyObject* tensor, int64_t most_bytes);
-void putBack(PyObject* tensor, PyObject* saved, int64_t version);
-
 }  // namespace stator::tensor

@@ -5,6 +5,7 @@
 #include "base/parts.h"
 #include "base/stack_room.h"
 
+#include <cmath>
 #include <string_view>
 
 namespace stator::values {
@@ -54,6 +55,13 @@ bool isScalar(PyObject* object) {
   return object == Py_None || type == &PyBool_Type || type == &PyLong_Type ||
          type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyComplex_Type ||
          type == &PyBytes_Type || object == Py_Ellipsis || object == Py_NotImplemented;
+}
+
+bool isNan(PyObject* object) {
+  if (PyFloat_CheckExact(object)) return std::isnan(PyFloat_AS_DOUBLE(object));
+  if (!PyComplex_CheckExact(object)) return false;
+  const Py_complex value = PyComplex_AsCComplex(object);
+  return std::isnan(value.real) || std::isnan(value.imag);
 }
 
 bool isTorchConstant(PyObject* object) {

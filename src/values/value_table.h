@@ -91,6 +91,7 @@ Info* attributePart(Info* info);
 // What an object is, as far as a trace is concerned.
 // None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented (exact types)
 bool isScalar(PyObject* object);
+bool isNan(PyObject* object);  // a float or complex that does not equal itself
 // scalars, and tuples/frozensets/slices/ranges of nothing else; torch dtypes, devices, layouts ...
 bool isConstantDeep(PyObject* object);
 // torch.dtype, device, layout, memory_format, qscheme, torch.Size (of ints)

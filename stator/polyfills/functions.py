@@ -1,6 +1,7 @@
 """functools and helpers of collections that are written in C and call back into Python."""
 
 import collections
+import functools
 import re
 
 _MISSING = object()
@@ -233,6 +234,9 @@ def finditer(pattern, string, flags=0):
     return iter(matches(re.compile(pattern, flags), string))
 
 
+_NATIVE_KEY = type(functools.cmp_to_key(len))
+
+
 class KeyWrapper:
     """What functools.cmp_to_key gives, and what that wraps an object in."""
 
@@ -250,7 +254,7 @@ class KeyWrapper:
         raise TypeError("unhashable type: 'functools.KeyWrapper'")
 
     def _order(self, other):
-        if type(other) is not KeyWrapper:
+        if type(other) is not KeyWrapper and type(other) is not _NATIVE_KEY:
             raise TypeError("other argument must be K instance")
         return self.compare(self.obj, other.obj)
 

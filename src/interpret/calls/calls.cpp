@@ -125,16 +125,18 @@ Flow refuseOperator(Tracer& tracer, PyObject* operation, const Args& args) {
 // What torch has types of its own for. Without a value: it is none of these.
 std::optional<Out> callTorchObject(Tracer& tracer, PyObject* callable, const Args& args,
                                    Continuation then) {
-  std::string_view type_name = Py_TYPE(callable)->tp_name;
-  if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
+  static PyObject* const packet = torchObject("torch._ops.OpOverloadPacket");
+  static PyObject* const overload = torchObject("torch._ops.OpOverload");
+  static PyObject* const custom = torchObject("torch._library.custom_ops.CustomOpDef");
+  static PyObject* const scripted = torchObject("torch.jit.ScriptFunction");
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(callable));
+  if (type == packet || type == overload) {
     guardIdentity(tracer, callable);
     STATOR_FLOW(refuseOperator(tracer, callable, args));
     return tensorCall(tracer, graph::Op::kCallFunction, callable, args);
   }
-  if (type_name == "CustomOpDef") return callCustomOperator(tracer, callable, args);
-  if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" ||
-      type_name == "ScriptFunction")
-    return callScripted(tracer, callable, args, then);
+  if (type == custom) return callCustomOperator(tracer, callable, args);
+  if (type == scripted) return callScripted(tracer, callable, args, then);
   return std::nullopt;
 }
 

@@ -57,21 +57,27 @@ Out classGivenOut(Tracer& tracer, PyObject* object) {
 }
 
 // An instance by a class that may have a word of its own.
+// Whether a metaclass asks no more than the bases and __subclasshook__.
+bool isAbcsOwn(PyTypeObject* meta) {
+  static PyObject* const abstract = torchObject("abc.ABCMeta");
+  static PyObject* const enumeration = torchObject("enum.EnumMeta");
+  auto* object = reinterpret_cast<PyObject*>(meta);
+  return object == abstract || object == enumeration;
+}
+
 Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObject* wanted) {
   auto* classinfo = reinterpret_cast<PyObject*>(wanted);
   static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
   PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
-  std::string_view meta = Py_TYPE(classinfo)->tp_name;
+  const bool abstract = isAbcsOwn(Py_TYPE(classinfo));
   // A metaclass may deny what the bases say, but of instances of the very class it is not asked.
-  const bool denies =
-      PyFunction_Check(hook) && type != wanted && meta != "ABCMeta" && meta != "EnumType";
+  const bool denies = PyFunction_Check(hook) && type != wanted && !abstract;
   // The bases of a class may be set.
   if (!graph::isStandIn(object)) (void)typeLookup(tracer, type, names().dunder_class);
   if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
   if (type == compiledFunctionType() && wanted == &PyFunction_Type)
     return saysItIsFunction(tracer, object);
   const bool plain = hook == _PyType_Lookup(&PyType_Type, check);
-  const bool abstract = meta == "ABCMeta" || meta == "EnumType";
   if (plain || abstract) {
     STATOR_VALUE(said, classGivenOut(tracer, object));
     if (said) {

@@ -41,6 +41,9 @@ class Identities {
   void addScalar(PyObject* scalar, const sources::Source* source) {
     scalars_.emplace_back(scalar, source);
   }
+  const std::vector<std::pair<PyObject*, const sources::Source*>>& scalars() const {
+    return scalars_;
+  }
   std::vector<const sources::Source*> sourcesOfScalar(PyObject* scalar) const {
     std::vector<const sources::Source*> found;
     for (const auto& [known, source] : scalars_) {

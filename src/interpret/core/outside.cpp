@@ -50,6 +50,19 @@ bool isOneOfItsValue(PyObject* scalar) {
   return overflow == 0 && value >= -5 && value <= 256;
 }
 
+// A NaN equals nothing but itself, in containers: which of them are one object tells what comes of it.
+void tellNansApart(Tracer& tracer, PyObject* raw, const Source* source) {
+  constexpr size_t kMost = 16;  // each with each
+  std::vector<PyObject*> seen;
+  for (const auto& [known, other] : tracer.identities.scalars()) {
+    if (!values::isNan(known) || std::find(seen.begin(), seen.end(), known) != seen.end()) continue;
+    seen.push_back(known);
+    if (seen.size() > kMost) return;
+    const GuardKind kind = known == raw ? GuardKind::kSameAs : GuardKind::kNotSameAs;
+    if (other != source) tracer.world.guard(Guard{kind, source, other});
+  }
+}
+
 Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (PyLong_CheckExact(raw)) {
     STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
@@ -59,6 +72,7 @@ Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
     STATOR_VALUE(symbol, floatFromOutside(tracer, raw, source));
     if (symbol) return symbol;
   }
+  if (values::isNan(raw)) tellNansApart(tracer, raw, source);
   if (!isOneOfItsValue(raw)) tracer.identities.addScalar(raw, source);
   tracer.world.guard(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
   return newRef(raw);

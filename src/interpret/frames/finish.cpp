@@ -64,6 +64,31 @@ void addCalls(PlanBuilder& builder, const std::vector<Effects::LateCall>& calls)
   }
 }
 
+// Its iterators, of which there may be some outside, tell of changes, but not of items that were replaced.
+void writeDeque(Tracer& t, PlanBuilder& builder, const values::Info& info) {
+  constexpr Py_ssize_t kMost = 200;  // items replaced one by one
+  PyObject* object = info.object.get();
+  PyObject* shadow = info.shadow.get();
+  auto effect = [&](const char* path, std::vector<Register> operands) {
+    builder.effect(PlanOp::kEffectCall, newRef(torchObject(path)), std::move(operands));
+  };
+  Ref<> list = values::itemsOf(shadow);
+  t.world.keep(list);
+  const Py_ssize_t size = PyList_GET_SIZE(list.get());
+  if (Py_TYPE(shadow) == dequeType() && size <= kMost && Py_SIZE(object) == size &&
+      stator_deque_changes(shadow) == static_cast<size_t>(size)) {
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      Ref<> index = stealRef(PyLong_FromSsize_t(i));
+      effect("collections.deque.__setitem__", {builder.value(object), builder.value(index.get()),
+                                               builder.value(PyList_GET_ITEM(list.get(), i))});
+    }
+    return;
+  }
+  Register contents = builder.rebuilt(list.get());
+  effect("collections.deque.clear", {builder.value(object)});
+  effect("collections.deque.extend", {builder.value(object), contents});
+}
+
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
   addCalls(builder, t.effects.firstCalls());
   std::vector<values::Info*> dying_cells;
@@ -132,13 +157,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
       builder.setRandomState(builder.value(object), info->shadow.get(), true);
     } else if (info->shadow) {
       if (isDeque(object)) {
-        Ref<> list = values::itemsOf(info->shadow.get());
-        Register contents = builder.rebuilt(list.get());
-        t.world.keep(list);
-        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")),
-                       {builder.value(object)});
-        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")),
-                       {builder.value(object), contents});
+        writeDeque(t, builder, *info);
         continue;
       }
       if (PySet_Check(info->shadow.get()) && !PySet_CheckExact(info->shadow.get())) {

@@ -127,11 +127,21 @@ Register PlanBuilder::outside(PyObject* object, const values::Info& info) {
                              newRef(reinterpret_cast<PyObject*>(mappingProxyType())), {result});
 }
 
+Register PlanBuilder::scalar(PyObject* object) {
+  const std::vector<const sources::Source*> origins = values::isNan(object)
+                                                          ? t_.identities.sourcesOfScalar(object)
+                                                          : std::vector<const sources::Source*>();
+  if (origins.empty()) return constant(object);
+  Register result = add(PlanOp::kSource, object);  // no other one equals it
+  plan_.steps.back().source = origins[0];
+  return result;
+}
+
 Register PlanBuilder::build(PyObject* object) {
   needStack();
   if (graph::isStandIn(object)) return standIn(object);
   if (isPendingText(object)) return unmadeText(object);
-  if (values::isScalar(object)) return constant(object);
+  if (values::isScalar(object)) return scalar(object);
   if (symbolic::isSymScalar(object)) return symbolicScalar(object);
   if (symbolic::isSymInt(object))
     return symbolicInt(t_.sizes.environment().simplify(symbolic::dimOf(object).expr()));

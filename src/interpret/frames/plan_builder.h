@@ -82,6 +82,7 @@ class PlanBuilder {
   breaks::Register symbolicInt(const symbolic::Expr* expr);
   breaks::Register build(PyObject* object);
   breaks::Register outside(PyObject* object, const values::Info& info);
+  breaks::Register scalar(PyObject* object);
   // What a graph computes or is given.
   breaks::Register standIn(PyObject* object);
   breaks::Register symbolicScalar(PyObject* object);

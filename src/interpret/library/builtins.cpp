@@ -50,6 +50,7 @@ Out issubclass(Tracer& t, const Args& args) {
 
 Out typeCall(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return makeClass(t, &PyType_Type, args);
+  if (args.keywordCount() != 0) return wrongArguments(t, "type");
   if (isSomeGradFn(args.values[0]))
     return t.breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
   PyTypeObject* type = typeOf(t, args.values[0]);
@@ -103,10 +104,18 @@ Out boolCall(Tracer& t, const Args& args) {
   return truth(t, args.values[0]);
 }
 
+Out truthCall(Tracer& t, const Args& args) {
+  NEED(1, "truth");
+  return boolCall(t, args);
+}
+
 Out textCall(Tracer& t, const Args& args, bool repr) {
   if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
-  if (args.values.size() != 1)
-    return callNative(t, reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  PyObject* const own =
+      repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  const bool named = args.keywordCount() != 0;
+  if (args.values.size() != 1 || (named && (repr || args.keyword("object") == nullptr)))
+    return callNative(t, own, args);
   PyObject* value = args.values[0];
   for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
     // A __str__ in C (`__str__ = int.__repr__`, as enums have it) goes before a __repr__ in Python.
@@ -132,8 +141,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     return t.fromNative(stealRef(PyObject_Repr(value)));
   }
   if (isTextContainer(value)) return textOf(t, value, repr);
-  return callNative(
-      t, repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  return callNative(t, own, args);
 }
 Out strCall(Tracer& t, const Args& args) { return textCall(t, args, false); }
 Out reprCall(Tracer& t, const Args& args) { return textCall(t, args, true); }
@@ -257,7 +265,7 @@ void registerBuiltins() {
       {"functools.partial", partialCall},
       {"typing.cast", secondArgument},
 
-      {"operator.truth", boolCall},
+      {"operator.truth", truthCall},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path :

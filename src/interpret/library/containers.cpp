@@ -166,6 +166,7 @@ Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_
 }
 
 Out sequenceIndex(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0) return wrongArguments(t, "index");
   STATOR_VALUE(items, contents(t, args.values[0]));
   if (args.values.size() != 2) {
     if (!isNativeSafe(t, items.get()))

@@ -90,8 +90,7 @@ Out dictPop(Tracer& t, const Args& given) {
   STATOR_VALUE(found, dictGet(t, args.values[0], args.values[1]));
   if (!found) {
     if (args.positional == 3) return newRef(args.values[2]);
-    PyErr_SetObject(PyExc_KeyError, args.values[1]);
-    return t.raiseCurrentError();
+    return missingKey(t, args.values[1]);
   }
   STATOR_FLOW(delItemBase(t, args.values[0], args.values[1]));
   return found;
@@ -130,8 +129,9 @@ Out orderedDictUpdate(Tracer& t, const Args& args) {
 
 Out dictFromKeys(Tracer& t, const Args& args) {
   PyObject* named = args.keyword("value");  // OrderedDict's takes it by name too
-  if (args.values.size() < 2 || args.values.size() > 3 ||
-      args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0])) {
+  if (args.positional < 2 || args.values.size() > 3 ||
+      args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0]) ||
+      (named != nullptr && args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type))) {
     return wrongArguments(t, "fromkeys");
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;

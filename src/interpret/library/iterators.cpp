@@ -69,7 +69,9 @@ Out zipCall(Tracer& t, const Args& args) {
 }
 
 Out enumerateCall(Tracer& t, const Args& args) {
-  if (args.positional < 1 || args.values.size() > 2) return wrongArguments(t, "enumerate");
+  const size_t named = args.keyword("start") != nullptr ? 1 : 0;
+  if (args.positional < 1 || args.values.size() > 2 || args.keywordCount() != named)
+    return wrongArguments(t, "enumerate");
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   int64_t first = 0;
   if (start != nullptr) {

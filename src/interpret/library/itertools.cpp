@@ -115,7 +115,9 @@ Out repeat(Tracer& t, const Args& args) {
 Out accumulate(Tracer& t, const Args& args) {
   PyObject *iterable = argument(args, 0, "iterable"), *function = argument(args, 1, "func"),
            *initial = args.keyword("initial");
-  if (iterable == nullptr || args.positional > 2) return wrongArguments(t, "accumulate");
+  const size_t given = (iterable != nullptr) + (function != nullptr) + (initial != nullptr);
+  if (iterable == nullptr || args.positional > 2 || args.values.size() != given)
+    return wrongArguments(t, "accumulate");
   STATOR_VALUE(iterator, iterate(t, iterable));
   return t.made(
       makeTraceIterator(IteratorKind::kAccumulate,

@@ -145,7 +145,9 @@ class Sum {
 }  // namespace
 
 Out sumCall(Tracer& t, const Args& args) {
-  if (args.positional < 1 || args.positional > 2) return wrongArguments(t, "sum");
+  const size_t named = args.keyword("start") != nullptr ? 1 : 0;
+  if (args.positional < 1 || args.values.size() > 2 || args.keywordCount() != named)
+    return wrongArguments(t, "sum");
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   Ref<> first = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
   if (PyGen_CheckExact(args.values[0]) && args.values.size() == (start != nullptr ? 2u : 1u)) {

@@ -9,6 +9,7 @@
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/instance_attributes.h"
 #include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -204,10 +205,20 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
 }
 
 // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the
-// instance dict.
-Out readCachedProperty(Tracer& tracer, PyObject* object, PyObject* function, PyObject* name) {
-  STATOR_VALUE(value, tracer.above.callNested(function, {object}));
-  STATOR_FLOW(storeInstanceAttr(tracer, object, name, value.get()));
+// instance dict. A null Ref: that is its own code's to say.
+Out readCachedProperty(Tracer& tracer, PyObject* descriptor, PyObject* object) {
+  Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
+  Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));
+  if (!function || !name) PyErr_Clear();
+  if (!function || !name || !PyUnicode_CheckExact(name.get()) || PyType_Check(object))
+    return Ref<>();
+  if (!graph::isStandIn(object)) {
+    if (!hasInstanceDict(object)) return Ref<>();
+    STATOR_VALUE(kept, instanceAttr(tracer, object, name.get()));
+    if (kept) return kept;
+  }
+  STATOR_VALUE(value, tracer.above.callNested(function.get(), {object}));
+  STATOR_FLOW(storeInstanceAttr(tracer, object, name.get(), value.get()));
   return value;
 }
 
@@ -215,12 +226,10 @@ Out readCachedProperty(Tracer& tracer, PyObject* object, PyObject* function, PyO
 Out callGet(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject* type,
             const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr &&
-      !PyType_Check(object)) {
-    Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
-    Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));
-    if (function && name) return readCachedProperty(tracer, object, function.get(), name.get());
-    PyErr_Clear();
+  static PyObject* const cached_property = torchObject("functools.cached_property");
+  if (reinterpret_cast<PyObject*>(kind) == cached_property && object != nullptr) {
+    STATOR_VALUE(value, readCachedProperty(tracer, descriptor, object));
+    if (value) return value;
   }
   STATOR_VALUE(self, source != nullptr && tracer.values.find(descriptor) == nullptr
                          ? fromOutside(tracer, descriptor, source)

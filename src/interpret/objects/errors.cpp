@@ -34,6 +34,15 @@ Ref<> ownCopy(PyObject* value) {
   return newRef(value);
 }
 
+// Of what a call may change there is no copy.
+bool changesForGood(PyObject* value) {
+  if (PyBytes_Check(value) || PyByteArray_CheckExact(value)) return false;
+  if (PyList_CheckExact(value) || PyDict_CheckExact(value) || PySet_CheckExact(value)) return false;
+  if (Py_TYPE(value) == dequeType()) return false;
+  return PyList_Check(value) || PyDict_Check(value) || PySet_Check(value) || isDeque(value) ||
+         PyIter_Check(value) || PyObject_CheckBuffer(value) != 0;
+}
+
 bool onlyMovesReferences(PyObject* value) {
   return PyList_CheckExact(value) || PyDict_CheckExact(value) || PySet_CheckExact(value) ||
          Py_TYPE(value) == dequeType();
@@ -159,7 +168,8 @@ Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
       return tracer.breakWith(why.reason, why.detail);
     // Errors name the classes of arguments, not that of the object whose method it is.
     const bool names_class = !symbolic::isSymbol(value) && !(i == 0 && is_method);
-    if (names_class && Py_TYPE(value) != Py_TYPE(replaced.get()))
+    if ((names_class && Py_TYPE(value) != Py_TYPE(replaced.get())) ||
+        changesForGood(replaced.get()))
       return tracer.breakWith(why.reason, why.detail);
     Ref<> copy = ownCopy(replaced.get());
     copies.push_back(copy.get());

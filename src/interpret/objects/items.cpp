@@ -380,10 +380,7 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
             .flow();
       }
       STATOR_VALUE(found, dictGet(tracer, container, key));
-      if (!found) {
-        PyErr_SetObject(PyExc_KeyError, key);
-        return tracer.raiseCurrentError();
-      }
+      if (!found) return missingKey(tracer, key);
       values::Info* info = tracer.values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
           isStaticKey(key)) {

@@ -198,7 +198,7 @@ Ref<> sameFromOutside(Tracer& tracer, PyObject* left, PyObject* right) {
     return newRef(Py_True);
   }
   if (first.empty() || second.empty()) return Ref<>();
-  if (!symbolic::isSymbol(left) && !symbolic::isSymbol(right) &&
+  if (!symbolic::isSymbol(left) && !symbolic::isSymbol(right) && !values::isNan(left) &&
       (Py_TYPE(left) != Py_TYPE(right) || PyObject_RichCompareBool(left, right, Py_EQ) == 0))
     return newRef(Py_False);  // as the guards of their values say
   const Ref<> a = sources::read(*first[0], tracer.world.roots());

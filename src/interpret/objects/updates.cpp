@@ -130,6 +130,12 @@ Flow delItemBase(Tracer& tracer, PyObject* dict, PyObject* key) {
       .flow();
 }
 
+Flow missingKey(Tracer& tracer, PyObject* key) {
+  Ref<> arguments = stealRef(PyTuple_Pack(1, key));
+  if (arguments) PyErr_SetObject(PyExc_KeyError, arguments.get());
+  return tracer.raiseCurrentError();
+}
+
 Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key) {
   // A method of the program's stands before a defaultdict's own, which calls the factory.
   if (!PyDict_CheckExact(dict) && isProgrammed(tracer, Py_TYPE(dict), "__missing__")) {
@@ -154,8 +160,7 @@ Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key) {
       return value;
     }
   }
-  PyErr_SetObject(PyExc_KeyError, key);
-  return tracer.raiseCurrentError();
+  return missingKey(tracer, key);
 }
 
 }  // namespace stator::interpret

@@ -13,6 +13,8 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping =
 Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value);
 // dict.__delitem__ past any override
 Flow delItemBase(Tracer& tracer, PyObject* dict, PyObject* key);
+// KeyError of a key as CPython raises it: a tuple is its one argument.
+Flow missingKey(Tracer& tracer, PyObject* key);
 // What dict.__getitem__ does about a key that is not there: __missing__, a defaultdict's factory, KeyError.
 Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key);
 

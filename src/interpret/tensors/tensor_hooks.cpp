@@ -214,7 +214,9 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
                        "register_hook of a tensor that is made in the graph");
   }
   t.effects.note();
-  if (tensor->node->source == nullptr) t.storages.hook(tensor->meta->storage_id);
+  // A leaf has no function that a write would replace.
+  if (tensor->node->source == nullptr || !tensor->meta->is_leaf)
+    t.storages.hook(tensor->meta->storage_id);
   Ref<> handle = handleOfLateHook(t);
   t.effects.callLate({torchObject(path), {newRef(args.values[0]), newRef(args.values[1]), handle}});
   return handle;
