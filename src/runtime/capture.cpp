@@ -240,8 +240,8 @@ bool runTrace(Attempt& now) {
   return agreed.has_value();
 }
 
-// Whether the call is made under a caller's FakeTensorMode whose sizes may be SymInts. What the program asks of those is
-// for the real frame to do, also where a break is an error otherwise.
+// Whether the call is made under a caller's FakeTensorMode whose sizes may be SymInts. What the program asks of those
+// is for the real frame to do, also where a break is an error otherwise.
 bool hasCallersSizes(const interpret::TraceOptions& options) {
   if (options.fake_mode == nullptr) return false;
   Ref<> shape_env = stealRef(PyObject_GetAttrString(options.fake_mode, "shape_env"));
