@@ -56,6 +56,8 @@ def why_not(tensor: Any, mode: Any) -> str:
         return "a tensor of another FakeTensorMode"
     if tensor.real_tensor is not None or tensor.pytype is not None:
         return "a fake that stands for more than its sizes"
+    if tensor.layout is torch.strided and _hint(tensor.untyped_storage().nbytes()) is None:
+        return "memory of a size without a value"
     sizes = tensor.shape
     if not any(isinstance(size, torch.SymInt) for size in (*sizes, *tensor.stride(), tensor.storage_offset())):
         return ""

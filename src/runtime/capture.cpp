@@ -240,13 +240,22 @@ bool runTrace(Attempt& now) {
   return agreed.has_value();
 }
 
+// Whether the call is made under a caller's FakeTensorMode whose sizes may be SymInts. What the program asks of those
+// is for the real frame to do, also where a break is an error otherwise.
+bool hasCallersSizes(const interpret::TraceOptions& options) {
+  if (options.fake_mode == nullptr) return false;
+  Ref<> shape_env = stealRef(PyObject_GetAttrString(options.fake_mode, "shape_env"));
+  if (!shape_env) PyErr_Clear();
+  return shape_env && shape_env.get() != Py_None;
+}
+
 // Where a break is an error.
 void refuseBreak(const Attempt& now) {
   const interpret::Captured& captured = now.captured;
   const bool is_error =
       captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (!now.breaks() || captured.passes_exception_on) return;
-  if (!now.cache.fullgraph && !is_error) return;
+  if ((!now.cache.fullgraph || hasCallersSizes(now.options)) && !is_error) return;
   if (keepsCaptures())
     keepCapture(now.frame, *captured.graph, captured.plan, captured.graph->text(now.code()), "");
   raiseUnsupported(captured, now.cache.fullgraph);

@@ -61,7 +61,11 @@ shapes::TensorMeta metaOf(PyObject* object) {
     const auto strides = tensor.strides();
     meta.strides.assign(strides.begin(), strides.end());
     meta.storage_offset = tensor.storage_offset();
-    if (tensor.has_storage()) meta.storage_bytes = static_cast<int64_t>(tensor.storage().nbytes());
+    if (tensor.has_storage()) {
+      // A fake of fixed sizes may lie in the memory of one whose sizes are SymInts.
+      const std::optional<int64_t> bytes = tensor.storage().sym_nbytes().maybe_as_int();
+      meta.storage_bytes = bytes ? *bytes : sizesForNow(object).storage_bytes;
+    }
   }
   // nn.Parameter is a subclass of Tensor; a parameter that wraps a tensor subclass carries the mark `_is_param`
   // instead.
