@@ -217,7 +217,7 @@ void TensorCall::infer() {
     std::optional<OpenContextScope> contexts;
     if (!remember_ && !tracer_.torch.contexts().empty()) contexts.emplace(tracer_);
     shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph &&
-                                         tracer_.options.fake_mode == nullptr);
+                                        tracer_.options.fake_mode == nullptr);
     std::optional<shapes::Inferred> told;
     if (!request_.wrapped) told = factsOfFunction(tracer_, target_, args_);
     if (told) {
