@@ -51,7 +51,7 @@ class History {
 
  private:
   at::Tensor tensor_;
-  c10::intrusive_ptr<torch::autograd::Node> function_;
+  decltype(torch::autograd::AutogradMeta::grad_fn_) function_;  // its kind of pointer differs by version
   uint32_t result_ = 0;
   bool requires_grad_ = false;
   std::shared_ptr<torch::autograd::hooks_list> hooks_;
