@@ -92,7 +92,7 @@ class _Kept:
         if found is None or found[0]() is not owner or found[1].__code__ is not code:
             empty = tuple(types.CellType() for _ in code.co_freevars)
             hollow = types.FunctionType(code, {}, None, None, empty)
-            gone = weakref.ref(owner, functools.partial(self.owners.pop, key))
+            gone = weakref.ref(owner, _unseen(self.owners.pop, key))
             self.owners[key] = found = [gone, _core.CompiledFunction(hollow, cache), True]
             if self.aging not in gc.callbacks:
                 gc.callbacks.append(self.aging)

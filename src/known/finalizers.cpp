@@ -30,13 +30,24 @@ bool isTorchCallback(PyObject* callback, bool tensor) {
   return name == "torch" || name.substr(0, 6) == "torch." || (tensor && name == "weakref");
 }
 
+// functools.partial of stator._core.call_unseen: what our tables have called (stator/_caches.py).
+bool isUnseenCall(PyObject* callback) {
+  static PyObject* const partial = torchObject("functools.partial");
+  static PyObject* const unseen = torchObject("stator._core.call_unseen");
+  static PyObject* const name = PyUnicode_InternFromString("func");
+  if (reinterpret_cast<PyObject*>(Py_TYPE(callback)) != partial) return false;
+  Ref<> function = stealRef(PyObject_GetAttr(callback, name));
+  if (!function) PyErr_Clear();
+  return function.get() == unseen;
+}
+
 bool hasCallback(PyObject* value) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
   const bool tensor = tensor::isTensor(value);
   auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
   for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
     PyObject* callback = reference->wr_callback;
-    if (callback != nullptr && !sources::isOwnCallback(callback) &&
+    if (callback != nullptr && !sources::isOwnCallback(callback) && !isUnseenCall(callback) &&
         !isTorchCallback(callback, tensor))
       return true;
   }

@@ -51,7 +51,8 @@ class History {
 
  private:
   at::Tensor tensor_;
-  decltype(torch::autograd::AutogradMeta::grad_fn_) function_;  // its kind of pointer differs by version
+  // its kind of pointer differs by version
+  decltype(torch::autograd::AutogradMeta::grad_fn_) function_;
   uint32_t result_ = 0;
   bool requires_grad_ = false;
   std::shared_ptr<torch::autograd::hooks_list> hooks_;

@@ -13,7 +13,12 @@ from tests.python import children
 
 # An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its
 # own).
-ENDS_THE_DEVICE = {"graphs_that_raise.an_index_out_of_range"}
+ENDS_THE_DEVICE = {
+    "graphs_that_raise.an_index_out_of_range",
+    "graphs_that_raise.index_out_of_range_inside_of_a_checkpoint",
+    "graphs_that_raise.rows_of_an_expanded_tensor_written_before_an_index_out_of_range",
+    "odd_tensors_too.error_comes_later",
+}
 STEP = int(os.environ.get("STATOR_TEST_CORPUS", "4"))
 
 
