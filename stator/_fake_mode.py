@@ -8,6 +8,7 @@ somebody does, all is as torch has it.
 
 import builtins
 import functools
+import importlib
 import os
 import sys
 import types
@@ -18,11 +19,23 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from stator._loaded import when_loaded
 
-_SETTINGS = types.SimpleNamespace(
-    fake_tensor_cache_enabled=os.environ.get("TORCH_FAKE_TENSOR_DISPATCH_CACHE", "1") == "1",
-    fake_tensor_cache_crosscheck_enabled=os.environ.get("TORCH_FAKE_TENSOR_DISPATCH_CACHE_CROSSCHECK", "0") == "1",
-    _custom_ops_profile=None,
-)
+
+class _Settings:
+    fake_tensor_cache_enabled = os.environ.get("TORCH_FAKE_TENSOR_DISPATCH_CACHE", "1") == "1"
+    fake_tensor_cache_crosscheck_enabled = os.environ.get("TORCH_FAKE_TENSOR_DISPATCH_CACHE_CROSSCHECK", "0") == "1"
+    _custom_ops_profile = None
+
+    def __getattr__(self, name):  # whatever else is asked for takes TorchDynamo itself
+        return getattr(importlib.import_module("torch._dynamo.config"), name)
+
+
+class _Dynamo:
+    config = _Settings()
+
+    def __getattr__(self, name):
+        return getattr(importlib.import_module("torch._dynamo"), name)
+
+
 _MARK = "__dynamo_disable"  # where torch keeps what TorchDynamo makes of a marked function
 _HOMES = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta_registrations")
 
@@ -30,7 +43,7 @@ _HOMES = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta_registrat
 class _Torch(types.ModuleType):
     """torch as FakeTensor's own module sees it."""
 
-    _dynamo = types.SimpleNamespace(config=_SETTINGS)
+    _dynamo = _Dynamo()
 
     def __getattr__(self, name):
         return getattr(torch, name)

@@ -191,8 +191,7 @@ std::vector<int> Specimen::reads(int index) const {
       made.push_back(used->node->index);
   };
   const Node& node = graph->nodes()[static_cast<size_t>(index)];
-  graph::forEachStandIn(node.args.get(), use);
-  graph::forEachStandIn(node.kwargs.get(), use);
+  graph::forEachUsed(node, use);
   return made;
 }
 

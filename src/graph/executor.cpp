@@ -119,8 +119,7 @@ void forEachStorage(const Node& node, Visit&& visit) {
   auto use = [&](StandIn* used) {
     if (used->meta != nullptr && used->meta->storage_id != 0) visit(used->meta->storage_id);
   };
-  forEachStandIn(node.args.get(), use);
-  forEachStandIn(node.kwargs.get(), use);
+  forEachUsed(node, use);
 }
 
 // If a graph that has written to something fails, the program goes on in the middle of it, and can get at values that
@@ -175,8 +174,7 @@ class Compiler {
     for (const Node& node : graph_.nodes()) {
       last_use_[&node] = node.index;
       auto use = [&](StandIn* used) { last_use_[used->node] = node.index; };
-      forEachStandIn(node.args.get(), use);
-      forEachStandIn(node.kwargs.get(), use);
+      forEachUsed(node, use);
     }
     const int end = static_cast<int>(graph_.nodes().size());
     for (const Node* node : graph_.outputs()) last_use_[node] = end;

@@ -112,8 +112,7 @@ void Graph::dropDead() {
     Node* node = nodes_[i];
     if (dead(node)) continue;
     auto count = [](StandIn* used) { ++used->node->uses; };
-    forEachStandIn(node->args.get(), count);
-    forEachStandIn(node->kwargs.get(), count);
+    forEachUsed(*node, count);
   }
   std::erase_if(inputs_, dead);
   std::erase_if(nodes_, dead);

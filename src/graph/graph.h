@@ -218,5 +218,11 @@ void forEachStandIn(PyObject* argument, Visit&& visit) {
     if (isStandIn(leaf)) visit(asStandIn(leaf));
   });
 }
+// The same of all that a call is given.
+template <class Visit>
+void forEachUsed(const Node& node, Visit&& visit) {
+  forEachStandIn(node.args.get(), visit);
+  forEachStandIn(node.kwargs.get(), visit);
+}
 
 }  // namespace stator::graph

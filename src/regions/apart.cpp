@@ -16,12 +16,6 @@ namespace {
 
 constexpr size_t kNone = static_cast<size_t>(-1);
 
-template <class Visit>
-void forEachUsed(const Node& node, Visit&& visit) {
-  graph::forEachStandIn(node.args.get(), visit);
-  graph::forEachStandIn(node.kwargs.get(), visit);
-}
-
 bool isInput(const Node& node) { return node.op == Op::kInput || node.op == Op::kAttribute; }
 
 // Which calls hang together in the graph that autograd makes of them. Inputs hold nothing together: what autograd keeps
@@ -56,7 +50,7 @@ class Groups {
   void mark(const Node& node) {
     if (isInput(node)) return;
     if (node.meta != nullptr && node.meta->requires_grad) differentiable_[indexOf(node)] = true;
-    forEachUsed(node, [&](StandIn* used) {
+    graph::forEachUsed(node, [&](StandIn* used) {
       const bool written_since = used->meta != nullptr && used->meta->requires_grad;
       const bool has_parts =
           used->meta == nullptr && !used->node->scalar_type && differentiable_[indexOf(node)];
@@ -67,7 +61,7 @@ class Groups {
 
   void joinUsed(const Node& node) {
     if (!differentiable_[indexOf(node)]) return;
-    forEachUsed(node, [&](StandIn* used) {
+    graph::forEachUsed(node, [&](StandIn* used) {
       if (!isInput(*used->node) && differentiable_[indexOf(*used->node)]) join(node, *used->node);
     });
   }
@@ -84,7 +78,7 @@ class Groups {
     for (const Node& node : graph.nodes()) {
       if (isInput(node)) continue;
       add(node, node.meta);
-      if (node.mutates) forEachUsed(node, [&](StandIn* used) { add(node, used->meta); });
+      if (node.mutates) graph::forEachUsed(node, [&](StandIn* used) { add(node, used->meta); });
     }
   }
 
@@ -165,7 +159,7 @@ std::vector<bool> withoutGradients(const std::vector<const Node*>& inputs,
     const bool has_parts = call->meta == nullptr && !call->scalar_type;
     const bool differentiable = call->meta != nullptr && call->meta->requires_grad;
     if (!has_parts && !differentiable && !call->mutates) continue;
-    forEachUsed(*call, [&](StandIn* used) {
+    graph::forEachUsed(*call, [&](StandIn* used) {
       auto which = at.find(used->node);
       if (which == at.end()) return;
       found[which->second] = false;

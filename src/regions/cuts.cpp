@@ -23,12 +23,6 @@ namespace {
 
 constexpr size_t kNever = static_cast<size_t>(-1);
 
-template <class Visit>
-void forEachUsed(const Node& node, Visit&& visit) {
-  graph::forEachStandIn(node.args.get(), visit);
-  graph::forEachStandIn(node.kwargs.get(), visit);
-}
-
 // Of the target: the method's name, or the function's own.
 std::string nameOf(const Node& node) {
   Ref<> name = node.op == Op::kCallMethod
@@ -70,10 +64,10 @@ void forEachWritten(const Node& node, const std::unordered_set<uint32_t>& writte
     if (used->meta != nullptr) visit(used->meta->storage_id);
   };
   const Writes writes = writesOf(node);
-  if (writes == Writes::kAny) forEachUsed(node, write);
+  if (writes == Writes::kAny) graph::forEachUsed(node, write);
   if (writes == Writes::kFirst && PyTuple_GET_SIZE(node.args.get()) > 0)
     graph::forEachStandIn(PyTuple_GET_ITEM(node.args.get(), 0), write);
-  forEachUsed(node, [&](StandIn* used) {
+  graph::forEachUsed(node, [&](StandIn* used) {
     if (used->meta == nullptr) return;
     const uint32_t storage = used->meta->storage_id;
     const bool given = node.meta != nullptr && node.meta->storage_id == storage;
@@ -130,7 +124,7 @@ bool writesStatisticsOnly(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (!isCall(node)) continue;
     bool uses = false;
-    forEachUsed(node, [&](StandIn* used) {
+    graph::forEachUsed(node, [&](StandIn* used) {
       uses |= used->meta != nullptr && inputs.count(used->meta->storage_id) != 0;
     });
     if (uses) only &= writesOf(node) == Writes::kStatistics || counts(node);
@@ -166,7 +160,7 @@ void Calls::findUses() {
     const auto index = static_cast<size_t>(node.index);
     last_use_[index] = std::max(last_use_[index], at);
     bool computable = node.scalar_type && !node.mutates;
-    forEachUsed(node, [&](StandIn* used) {
+    graph::forEachUsed(node, [&](StandIn* used) {
       const Node& value = *used->node;
       const auto which = static_cast<size_t>(value.index);
       if (first_use_[which] == kNever) first_use_[which] = at;
@@ -212,7 +206,7 @@ void Calls::forbidWrites() {
     auto touch = [&](const shapes::TensorMeta* meta) {
       if (meta != nullptr) first.try_emplace(meta->storage_id, at);
     };
-    forEachUsed(node, [&](StandIn* used) { touch(used->meta); });
+    graph::forEachUsed(node, [&](StandIn* used) { touch(used->meta); });
     touch(node.meta);
   }
   for (size_t at = 0; at < nodes_.size(); ++at) {

@@ -21,19 +21,13 @@ using graph::StandIn;
 
 namespace {
 
-template <class Visit>
-void forEachUsed(const Node& node, Visit&& visit) {
-  graph::forEachStandIn(node.args.get(), visit);
-  graph::forEachStandIn(node.kwargs.get(), visit);
-}
-
 // Fills a Piece from its stretch.
 class Collector {
  public:
   Collector(const Calls& calls, Piece& piece) : calls_(calls), piece_(piece) {}
 
   void add(const Node& node) {
-    forEachUsed(node, [&](StandIn* used) { need(*used->node); });
+    graph::forEachUsed(node, [&](StandIn* used) { need(*used->node); });
     known_.insert(&node);
     piece_.calls.push_back(&node);
   }

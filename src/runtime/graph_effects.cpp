@@ -17,8 +17,7 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   auto look = [&](graph::StandIn* used) {
     found |= used->meta != nullptr && written.count(used->meta->storage_id) != 0;
   };
-  graph::forEachStandIn(node.args.get(), look);
-  graph::forEachStandIn(node.kwargs.get(), look);
+  graph::forEachUsed(node, look);
   return found;
 }
 
@@ -80,8 +79,7 @@ bool keepRaising(graph::Graph& graph) {
     }
     if (!stays && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
-    graph::forEachStandIn(node.args.get(), use);
-    graph::forEachStandIn(node.kwargs.get(), use);
+    graph::forEachUsed(node, use);
   }
   auto keep = [&](const std::vector<graph::Node*>& nodes) {
     for (graph::Node* node : nodes) {

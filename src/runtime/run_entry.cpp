@@ -140,8 +140,7 @@ bool storagesOf(const graph::Node& node, const Known& known, std::vector<uintptr
       if (uintptr_t storage = tensor::storageOf(found->second.get())) storages.push_back(storage);
     }
   };
-  graph::forEachStandIn(node.args.get(), add);
-  graph::forEachStandIn(node.kwargs.get(), add);
+  graph::forEachUsed(node, add);
   return all;
 }
 

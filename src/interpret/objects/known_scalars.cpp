@@ -92,8 +92,7 @@ class Evaluation {
       auto look = [&](graph::StandIn* used) {
         touches |= used->meta != nullptr && storages_.count(used->meta->storage_id) != 0;
       };
-      graph::forEachStandIn(node.args.get(), look);
-      graph::forEachStandIn(node.kwargs.get(), look);
+      graph::forEachUsed(node, look);
       if (touches) return true;
     }
     return false;

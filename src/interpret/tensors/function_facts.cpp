@@ -22,8 +22,7 @@ bool onlyComputes(const graph::Graph& body, const StorageIds& of_inputs) {
     if (node.op == graph::Op::kInput || node.sets_mode) continue;
     only &= !node.random && !node.wrapper;
     if (!node.mutates) continue;
-    graph::forEachStandIn(node.args.get(), is_own);
-    graph::forEachStandIn(node.kwargs.get(), is_own);
+    graph::forEachUsed(node, is_own);
   }
   return only;
 }

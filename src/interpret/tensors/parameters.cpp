@@ -128,8 +128,7 @@ bool usesDataOfParameters(Tracer& t) {
     auto look = [&](const graph::StandIn* used) {
       if (used->meta != nullptr) note(used->meta->storage_id);
     };
-    graph::forEachStandIn(node.args.get(), look);
-    graph::forEachStandIn(node.kwargs.get(), look);
+    graph::forEachUsed(node, look);
     if (node.target.get() != fillFunction()) continue;
     const values::Info* made = t.values.find(PyTuple_GET_ITEM(node.args.get(), 0));
     moved[graph::asStandIn(PyTuple_GET_ITEM(node.args.get(), 1))->meta->storage_id] = made->born;

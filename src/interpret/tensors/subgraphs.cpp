@@ -174,8 +174,7 @@ void forEachForeign(const Body& body, Visit&& visit) {
     if (used->node->home != body.graph.get()) visit(used);
   };
   for (const graph::Node& node : std::as_const(*body.graph).nodes()) {
-    graph::forEachStandIn(node.args.get(), look);
-    graph::forEachStandIn(node.kwargs.get(), look);
+    graph::forEachUsed(node, look);
   }
   graph::forEachStandIn(body.result.get(), look);
 }

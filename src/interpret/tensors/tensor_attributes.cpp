@@ -315,8 +315,7 @@ bool isUsed(Tracer& t, const graph::Node* tensor) {
     // Nothing is kept for gradients of what has none.
     if (node.meta != nullptr && !node.meta->requires_grad && !node.mutates) continue;
     auto look = [&](const graph::StandIn* one) { used |= one->node == tensor; };
-    graph::forEachStandIn(node.args.get(), look);
-    graph::forEachStandIn(node.kwargs.get(), look);
+    graph::forEachUsed(node, look);
   }
   return used;
 }
