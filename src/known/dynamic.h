@@ -33,6 +33,8 @@ class DynamicHistory {
     int times_pinned = 0;
     bool unsteady = false;  // many entries failed by what they guard of it
   };
+  // How often a capture has taken an iterator over before it was found not to serve.
+  static constexpr int64_t kMostTakenOver = 4;
   Seen& at(uint64_t key) { return seen_[key]; }
   Seen* find(uint64_t key) {
     auto found = seen_.find(key);
@@ -43,6 +45,12 @@ class DynamicHistory {
     return found == seen_.end() ? nullptr : &found->second;
   }
   void clear() { seen_.clear(); }
+  // Whether a capture takes this iterator, which has begun outside, over. `repeats`: the capture that made this history
+  // is made once more.
+  bool takesOver(uint64_t iterator, bool repeats) {
+    int64_t& times = at(iterator).number;
+    return repeats ? times <= kMostTakenOver : times++ < kMostTakenOver;
+  }
 
  private:
   std::unordered_map<uint64_t, Seen> seen_;

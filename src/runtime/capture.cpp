@@ -199,6 +199,7 @@ struct Attempt {
   CollectorPause& pause;
   const int offset;  // where it starts
   const std::chrono::steady_clock::time_point start;
+  std::optional<known::DynamicHistory> history = std::nullopt;  // instead of the place's
   interpret::TraceOptions options = {};
   interpret::Captured captured = {};
   bool as_captured = false;         // the graph runs as it is, whatever the backend
@@ -214,10 +215,15 @@ struct Attempt {
   bool breaks() const { return captured.plan.exit == breaks::ExitKind::kBreak; }
 };
 
-interpret::TraceOptions optionsOf(const Attempt& now, Site& site) {
+interpret::TraceOptions optionsOf(Attempt& now, Site& site) {
   interpret::TraceOptions options = traceOptions(now.cache, now.frame);
   if (site.captures == 0) recall(now.cache, stator_frame_code(now.frame), now.offset);
-  options.history = &site.history;
+  if (now.wish.repeats != nullptr) {
+    const known::DynamicHistory* made = now.wish.repeats->history.get();
+    options.history = &now.history.emplace(made != nullptr ? *made : site.history);
+    options.repeats = made != nullptr;
+  } else
+    options.history = &site.history;
   options.logs = now.wish.logs / kLogTrace % (kLogPlans / kLogTrace);
   options.breaks_at_unsteady = now.wish.steady;
   chooseFloats(site.floats, options);
@@ -266,11 +272,14 @@ void refuseBreak(const Attempt& now) {
 bool capturedNothing(const Attempt& now, Site& site) {
   const breaks::Plan& plan = now.captured.plan;
   if (!now.breaks() || now.captured.graph->callCount() != 0) return false;
-  if (plan.frames.size() == 1 && plan.frames[0].offset == now.offset) {
+  const bool at_once = plan.frames.size() == 1 && plan.frames[0].offset == now.offset;
+  const bool at_limit = plan.reason == breaks::Reason::kTraceLimit && plan.detail.empty();
+  if (!at_once && !at_limit) return false;
+  if (now.wish.repeats != nullptr) return true;
+  if (at_once) {
     site.step_only = plan.reason != breaks::Reason::kForced;
     return true;
   }
-  if (plan.reason != breaks::Reason::kTraceLimit || !plan.detail.empty()) return false;
   // Its plan would stand for one way through a long program. What runs instead comes to places where something can be
   // captured.
   site.quiet = true;

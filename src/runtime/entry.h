@@ -80,6 +80,8 @@ struct CaptureWish {
   bool runs_as_is = false;
   // the place has as many entries as it may have: for what stays from call to call
   bool steady = false;
+  // the one that made this entry, once more: what the place counts stays as it is
+  const Entry* repeats = nullptr;
 };
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 bool asksBackend(const Cache& cache, const char* name);  // an attribute of its that is True

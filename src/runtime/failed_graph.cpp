@@ -26,8 +26,8 @@ struct SecondRun {
   breaks::Draws draws;
   std::optional<tensor::RandomStates> random_states;
 
-  void run(Cache& cache, StatorFrame* frame) {
-    entry = capture(cache, frame, {.runs_as_is = true});
+  void run(Cache& cache, StatorFrame* frame, const Entry& failed) {
+    entry = capture(cache, frame, {.runs_as_is = true, .repeats = &failed});
     if (!entry) return;
     GraphInputs inputs;
     if (!inputs.found(*entry, roots)) {
@@ -69,19 +69,20 @@ std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* 
   SecondRun again;
   again.roots = roots;
   try {
-    again.run(cache, frame);
+    again.run(cache, frame, entry);
   } catch (const PythonError&) {
     PyErr_Clear();
     again.entry.reset();
   }
-  // What is known by now may end the second capture earlier, before the operation that failed: then it says nothing.
-  if (again.entry && (!again.outputs || again.entry->ops < entry.ops)) {
+  // What is known by now may end the second capture earlier, before the operation that failed, or before its first:
+  // then it says nothing.
+  if (!again.entry || !again.outputs || again.entry->ops < entry.ops) {
     again.undo();
     undo_writes();
     return std::nullopt;
   }
   const ConfigValues& config = configValues();
-  const bool raises = cache.fullgraph || config.strict || !config.suppress_errors || !again.entry;
+  const bool raises = cache.fullgraph || config.strict || !config.suppress_errors;
   reportFailedGraph(cache, frame, entry.graph_number, error.get(), raises);
   if (PyErr_Occurred())
     error = takeError();  // a warning that is an error

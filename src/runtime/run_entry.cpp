@@ -210,6 +210,7 @@ bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, St
   const Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
   known::DynamicHistory history = entry.history ? *entry.history : site.history;
   options.history = &history;
+  options.repeats = entry.history != nullptr;
   chooseFloats(site.floats, options);
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;

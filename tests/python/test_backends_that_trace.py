@@ -13,6 +13,9 @@ import pytest
 import torch
 
 import stator
+from tests.python.differential import compare
+from tests.python.frontends import frontend
+from tests.python.programs import Program, graphs_that_raise
 
 
 def outcome(function: Callable[..., Any], x: torch.Tensor) -> tuple[Any, ...]:
@@ -499,3 +502,10 @@ def test_nested_tensors_that_are_made_and_taken_apart(backend: str) -> None:
         parts = [torch.randn(length, 3) for length in lengths]
         assert all(map(torch.allclose, compiled(*parts), rows(*parts)))
     assert stator.stats()["graphs"] > 0
+
+
+def test_graphs_that_fail_in_a_loop_over_a_generator_that_has_begun() -> None:
+    """How often a place takes a generator over is counted. The capture that asks whether the program is at fault
+    is made as the one was whose graph has failed, or says nothing."""
+    program = Program("loops", graphs_that_raise.lookups_that_fail_in_a_loop_over_a_generator)
+    assert not compare(program, frontend("stator", "aot_eager"), fresh_calls=2, repeated_calls=1).differences

@@ -30,6 +30,7 @@ struct TraceOptions {
   PyObject* fake_mode = nullptr;
   DynamicMode dynamic = DynamicMode::kStatic;
   DynamicHistory* history = nullptr;  // of the place; null: none is kept
+  bool repeats = false;               // the trace that made the history, once more
   bool specialize_modules = false;
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it

@@ -105,14 +105,13 @@ namespace {
 // serve for long (numbers of rounds to come, places at which the loop is left), its body is one entry, whatever is to
 // come.
 bool unrolls(Tracer& tracer, PyObject* iterator) {
-  constexpr int64_t kMost = 4;
   constexpr Py_ssize_t kLong = 128;
   values::Info* info = tracer.values.find(iterator);
   if (tracer.options.history == nullptr || info == nullptr || info->source == nullptr) return false;
   if (info->taken > 0) return true;
   if (stealRef(stator_iterator_ahead(iterator, kLong))) return false;
   const Source* first = tracer.world.child(SourceKind::kAhead, info->source, nullptr, -1);
-  return tracer.options.history->at(known::sourceKey(*first)).number++ < kMost;
+  return tracer.options.history->takesOver(known::sourceKey(*first), tracer.options.repeats);
 }
 
 }  // namespace

@@ -20,9 +20,8 @@ using sources::kIteratorState;
 
 // Where it did not serve for long that each place of a loop has an entry of its own, the loop's body is one.
 bool serves(Tracer& t, const Source* state) {
-  constexpr int64_t kMost = 4;
   return t.options.history != nullptr &&
-         t.options.history->at(known::sourceKey(*state)).number++ < kMost;
+         t.options.history->takesOver(known::sourceKey(*state), t.options.repeats);
 }
 
 // The slots of a frame, or its stack: `first` is the number of the first one.

@@ -219,7 +219,11 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
     if (source == nullptr)
       return meta.requires_grad ? Out(tracer.breakWith(Reason::kUnsupportedAttribute, "grad"))
                                 : Out(newRef(Py_None));
-    Ref<> real = stealRef(tensor::gradOf(tensor->node->example.get()));
+    // A write of the graph's may have given it a history.
+    const bool has_history_now =
+        meta.requires_grad && !meta.is_leaf && !tensor->node->meta->requires_grad;
+    Ref<> real;
+    if (!has_history_now) real = stealRef(tensor::gradOf(tensor->node->example.get()));
     if (!real)
       return tracer.breakWith(Reason::kUnsupportedAttribute, "grad of no leaf, which warns");
     return fromOutside(tracer, real.get(), tracer.world.child(SourceKind::kTensorGrad, source));

@@ -315,3 +315,14 @@ def function_that_writes_to_a_leaf():
         return _WritesUnsaid.apply(x)
 
     return Case(f, vec().requires_grad_())
+
+
+@program()
+def grad_of_an_input_that_a_write_has_made_no_leaf() -> Case:
+    """It warns."""
+
+    def f(x: torch.Tensor, p: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        x.copy_(p.flip(0))
+        return x * 2, x.grad is None
+
+    return Case(f, torch.zeros(4), torch.ones(4, requires_grad=True)).changing(torch.zeros(4), torch.ones(4))

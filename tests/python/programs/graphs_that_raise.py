@@ -5,8 +5,9 @@ Each program is there twice: with an error about types, which fake tensors do no
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -494,3 +495,58 @@ def index_out_of_range_inside_of_a_checkpoint() -> Case:
 
     x = torch.ones(4, requires_grad=True)
     return Case(f, x, torch.tensor([1])).changing(x, torch.tensor([9]))
+
+
+class _Counted(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(3, 4)
+        self.linear = torch.nn.Linear(4, 4)
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen.add_(1)
+        return self.linear(x)
+
+
+class _Swallows:
+    def __enter__(self) -> None:
+        LOG.append("in")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        LOG.append(kind and kind.__name__)
+        return True
+
+
+def _multiples(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    try:
+        for i in range(3):
+            yield x * i
+    finally:
+        LOG.append("closed")
+
+
+@program()
+def lookups_that_fail_in_a_loop_over_a_generator() -> Case:
+    LOG.clear()
+    torch.manual_seed(5)
+    module = _Counted()
+
+    def f(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        try:
+            for _ in _multiples(x):
+                done = 0
+                while done < 2:
+                    done += 1
+                    with contextlib.ExitStack() as stack:
+                        stack.enter_context(_Swallows())
+                        module.rows(torch.tensor([0, 7]))
+                module(p.double())
+        except Exception as error:
+            LOG.append(str(error))
+        return p
+
+    case = Case(f, torch.arange(4.0), torch.nn.Parameter(torch.ones(4)))
+    return case.watching(LOG, module).logging(LOG)
