@@ -330,8 +330,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 def f(x, y):  # no rule of Stator's knows these: they are run on FakeTensors
-    distances = torch.cdist(x, y).fill_diagonal_(0)
-    return torch.cumsum(distances, 1), torch.linalg.cholesky(torch.eye(3)), torch.nn.functional.huber_loss(x, y)
+    return torch.kthvalue(x, 2)[0], torch.linalg.matrix_exp(y[:3]), torch.trapezoid(x, y)
 
 x, y = torch.randn(4, 3), torch.randn(4, 3)
 before = _core.shapes_counts()["fake"]
@@ -348,8 +347,8 @@ graphs = []
 theirs = torch.compile(lambda a: a.cumsum(0) + 1, fullgraph=True, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
 torch.testing.assert_close(theirs(x), x.cumsum(0) + 1)
 assert len(graphs) == 1 and marked.__dynamo_disable is not marked
-ours = stator.compile(lambda a: torch.cdist(a, a) + 2, backend="eager", fullgraph=True)
-torch.testing.assert_close(ours(x), torch.cdist(x, x) + 2)
+ours = stator.compile(lambda a: torch.kthvalue(a, 1)[0] + 2, backend="eager", fullgraph=True)
+torch.testing.assert_close(ours(x), torch.kthvalue(x, 1)[0] + 2)
 print("fine")
 """
 
