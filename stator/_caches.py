@@ -70,8 +70,8 @@ def _drop(held, key, reference):
 
 
 class _Kept:
-    """The captures of a function or module that lives, while no compiled object of it does: `stator.compile(f)(x)` in a
-    loop captures once.
+    """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop
+    captures once.
 
     The garbage collector does not see a function that its own captures hold. So the latest are kept, and of these only
     what was asked for since the full collection before the last.
@@ -80,19 +80,18 @@ class _Kept:
     MOST = 64
 
     def __init__(self):
-        # the ids of an owner, its code and its cache -> [the owner, weakly; a compiled object of the code that does not
-        # know the owner; whether it was asked for since the last full collection]
+        # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does
+        # not know the function; whether it was asked for since the last full collection]
         self.owners = collections.OrderedDict()
         self.aging = _unseen(self.age)
 
-    def add(self, owner, code, cache):
-        """`owner`: the function, or the object whose method it is."""
-        key = (id(owner), id(code), id(cache))
+    def add(self, function, cache):
+        key = (id(function), id(cache))
         found = self.owners.get(key)
-        if found is None or found[0]() is not owner or found[1].__code__ is not code:
-            empty = tuple(types.CellType() for _ in code.co_freevars)
-            hollow = types.FunctionType(code, {}, None, None, empty)
-            gone = weakref.ref(owner, _unseen(self.owners.pop, key))
+        if found is None or found[0]() is not function or found[1].__code__ is not function.__code__:
+            empty = tuple(types.CellType() for _ in function.__code__.co_freevars)
+            hollow = types.FunctionType(function.__code__, {}, None, None, empty)
+            gone = weakref.ref(function, _unseen(self.owners.pop, key))
             self.owners[key] = found = [gone, _core.CompiledFunction(hollow, cache), True]
             if self.aging not in gc.callbacks:
                 gc.callbacks.append(self.aging)
@@ -119,15 +118,11 @@ _kept = _Kept()
 
 
 def keep(function, cache):
-    """The cache stays while the function does, or of a method (a module's call is one) the object."""
-    owner = function
-    if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
-        owner, function = function.__self__, function.__func__
-        if type(owner).__weakrefoffset__ == 0:
-            return
+    """The cache stays while the function does. Not of modules: all that have one class share a code, and a file of one
+    would have the graphs of the others."""
     if type(function) is types.FunctionType and not cache.settings.isolate_recompiles:
         with _lock:
-            _kept.add(owner, function.__code__, cache)
+            _kept.add(function, cache)
 
 
 def forget_kept():
